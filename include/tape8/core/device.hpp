@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include <tape8/core/export.hpp>
+
+namespace tape8 {
+
+enum class DeviceType { cpu, cuda };
+
+/// Where a tensor's memory lies and its ops run. The default is the CPU.
+struct Device {
+  DeviceType type = DeviceType::cpu;
+  int index = 0;
+
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+/// "cpu", "cuda:0".
+TAPE8_API std::string to_string(const Device& device);
+
+}  // namespace tape8

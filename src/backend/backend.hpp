@@ -1,0 +1,206 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <tape8/core/activation_type.hpp>
+#include <tape8/core/device.hpp>
+#include <tape8/core/dtype.hpp>
+#include <tape8/core/norm_type.hpp>
+#include <tape8/core/scaling.hpp>
+
+namespace tape8 {
+
+// The flat kernel interface. Arguments are raw row-major memory on the backend's device, already checked
+// by the op that calls; outputs do not overlap inputs unless a comment allows it. Values are computed in
+// f32, and in f64 where x is f64; `Stat` memory (statistics, affine parameters, sums) is f32 then, or f64.
+// Any count may be 0. Sums run in an order that depends on the sizes alone, never on the threads.
+
+/// Memory to read. FP8 values count as float(q) * *scale_inv (null: 1).
+struct Input {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+  const ScaleInv* scale_inv = nullptr;
+};
+
+/// Memory to write computed values to, rounded once to dtype. FP8 stores cast(value * *scale)
+/// (null: 1) and saturates.
+struct Output {
+  void* data = nullptr;  // null: the values are not wanted
+  DType dtype = DType::f32;
+  const Scale* scale = nullptr;
+  Amax* amax = nullptr;  // null, or receives max |value| before scaling; NaN if any value is
+};
+
+/// Statistics, gamma, beta, bias and their gradients: f32, or f64 where x is f64.
+using Stat = void;
+
+/// y = x, converted; optionally the sum over rows of x. x: [rows, cols].
+struct CastArgs {
+  std::int64_t rows = 0, cols = 0;
+  Input x;
+  Output y;
+  Stat* dbias = nullptr;  // [cols], summed in f32 from x as it is before the cast; null: not wanted
+};
+
+/// y[r, c] = product over parts p of act_p(x[r, p * cols + c]). x: [rows, parts * cols].
+struct ActivationArgs {
+  ActivationType type = Act::linear;
+  ActivationParams params;
+  std::int64_t rows = 0, cols = 0;
+  Input x;
+  Output y;  // [rows, cols]
+};
+
+/// dx of the same; with dbias the sum over rows of dx before its cast.
+struct ActivationBackwardArgs {
+  ActivationType type = Act::linear;
+  ActivationParams params;
+  std::int64_t rows = 0, cols = 0;
+  Input dy;                // [rows, cols]
+  Input x;                 // [rows, parts * cols]
+  Output dx;               // [rows, parts * cols]
+  Stat* dbias = nullptr;   // [parts * cols]; null: not wanted
+};
+
+/// layernorm or rmsnorm over the last axis of x: [rows, cols].
+struct NormArgs {
+  NormType type = NormType::layernorm;
+  bool zero_centered_gamma = false;  // gamma + 1 is used
+  float epsilon = 1e-6F;
+  std::int64_t rows = 0, cols = 0;
+  Input x;
+  const Stat* gamma = nullptr;  // [cols]
+  const Stat* beta = nullptr;   // [cols]; null: zeros
+  Output y;                     // [rows, cols]
+  Stat* mu = nullptr;           // [rows]; layernorm only
+  Stat* rsigma = nullptr;       // [rows]
+};
+
+struct NormBackwardArgs {
+  NormType type = NormType::layernorm;
+  bool zero_centered_gamma = false;
+  std::int64_t rows = 0, cols = 0;
+  Input dy;
+  Input x;
+  const Stat* gamma = nullptr;
+  const Stat* mu = nullptr;  // layernorm only
+  const Stat* rsigma = nullptr;
+  Output dx;              // data null: not wanted
+  Stat* dgamma = nullptr;  // [cols]; null: not wanted
+  Stat* dbeta = nullptr;   // [cols]; null: not wanted
+};
+
+/// A matrix as it lies in memory. `transposed` says that memory holds the transpose of the operand.
+struct GemmOperand {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+  bool transposed = false;
+  ScalingMode scaling_mode = ScalingMode::none;
+  const ScaleInv* scale_inv = nullptr;  // per_tensor: one
+};
+
+/// d = scale_inv_a * scale_inv_b * (a * b) + bias, accumulated over ascending k.
+///
+/// Without an f32 operand all values are exact in bf16, and the products are summed as vdpbf16ps does:
+/// for each pair of k, acc = fma(a[2j], b[2j], fma(a[2j+1], b[2j+1], acc)) to nearest even with denormal
+/// inputs and results of each step flushed to a zero of their sign; an odd k is padded with zeros.
+/// With an f32 operand the other is decoded to f32 and acc = fma(a[j], b[j], acc) in IEEE arithmetic.
+struct GemmArgs {
+  std::int64_t m = 0, n = 0, k = 0;
+  GemmOperand a;               // [m, k]; memory [k, m] if transposed
+  GemmOperand b;               // [k, n]; memory [n, k] if transposed
+  const Stat* bias = nullptr;  // [n]; null: none
+  Output d;                    // [m, n]
+};
+
+/// loss = mean over rows of logsumexp(logits[r]) - logits[r, labels[r]]; 0 for no rows.
+struct SoftmaxCrossEntropyArgs {
+  std::int64_t rows = 0, classes = 0;
+  Input logits;                            // [rows, classes]
+  const std::int32_t* labels = nullptr;    // [rows], each in [0, classes)
+  Stat* loss = nullptr;                    // [1]
+  Stat* logsumexp = nullptr;               // [rows]
+};
+
+/// dlogits[r, c] = (exp(logits[r, c] - logsumexp[r]) - (c == labels[r])) * *dloss / rows.
+struct SoftmaxCrossEntropyBackwardArgs {
+  std::int64_t rows = 0, classes = 0;
+  Input logits;
+  const std::int32_t* labels = nullptr;
+  const Stat* logsumexp = nullptr;
+  const Stat* dloss = nullptr;  // [1]
+  Output dlogits;               // [rows, classes]
+};
+
+/// y = a + b; y may be a or b.
+struct AddArgs {
+  std::int64_t count = 0;
+  Input a, b;
+  Output y;
+};
+
+/// One parameter of an optimizer step. `weight` is the f32 master; `copy`, where given, receives it
+/// rounded to the parameter's own type in the same pass.
+struct AdamWTensor {
+  std::int64_t count = 0;
+  float* weight = nullptr;
+  Input grad;
+  float* exp_avg = nullptr;
+  float* exp_avg_sq = nullptr;
+  Output copy;
+};
+
+/// Decoupled weight decay (Loshchilov and Hutter, 2019): with g the gradient,
+/// m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
+/// w = w - learning_rate (m / c1 / (sqrt(v / c2) + epsilon) + weight_decay w),
+/// c1 = 1 - beta1^step, c2 = 1 - beta2^step.
+struct AdamWArgs {
+  std::span<const AdamWTensor> tensors;
+  float learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
+  std::int64_t step = 1;
+};
+
+struct SgdTensor {
+  std::int64_t count = 0;
+  float* weight = nullptr;
+  Input grad;
+  float* velocity = nullptr;  // null without momentum
+  Output copy;
+};
+
+/// g = grad + weight_decay w; velocity = momentum velocity + g; w = w - learning_rate * (velocity, or g
+/// without momentum; g + momentum velocity with nesterov).
+struct SgdArgs {
+  std::span<const SgdTensor> tensors;
+  float learning_rate = 0, momentum = 0, weight_decay = 0;
+  bool nesterov = false;
+};
+
+/// Kernels of one device type.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string_view name() const = 0;
+
+  virtual void cast(const CastArgs& args) = 0;
+  virtual void activation(const ActivationArgs& args) = 0;
+  virtual void activation_backward(const ActivationBackwardArgs& args) = 0;
+  virtual void norm(const NormArgs& args) = 0;
+  virtual void norm_backward(const NormBackwardArgs& args) = 0;
+  virtual void gemm(const GemmArgs& args) = 0;
+  virtual void softmax_cross_entropy(const SoftmaxCrossEntropyArgs& args) = 0;
+  virtual void softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackwardArgs& args) = 0;
+  virtual void add(const AddArgs& args) = 0;
+  virtual void adamw(const AdamWArgs& args) = 0;
+  virtual void sgd(const SgdArgs& args) = 0;
+  /// False if one of `count` values is NaN or Inf.
+  virtual bool all_finite(std::int64_t count, const Input& x) = 0;
+};
+
+/// The backend of a device; throws UnsupportedError when this build has none.
+Backend& backend(const Device& device);
+
+}  // namespace tape8

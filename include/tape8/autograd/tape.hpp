@@ -1,0 +1,153 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include <tape8/autograd/variable.hpp>
+#include <tape8/core/export.hpp>
+#include <tape8/core/tensor.hpp>
+#include <tape8/quantize/quantized_tensor.hpp>
+
+namespace tape8 {
+
+/// Is shown the tensors that a node keeps for backward, so that the tape can count them and refuse to go
+/// on when one was changed in place.
+class TAPE8_API SavedVisitor {
+ public:
+  virtual ~SavedVisitor() = default;
+  void operator()(std::string_view name, const Tensor& tensor) { visit(name, tensor, true); }
+  void operator()(std::string_view name, const QuantizedTensor& tensor);
+  /// Memory that lives on without the tape, such as a cast of a weight: checked, not counted.
+  void borrowed(std::string_view name, const QuantizedTensor& tensor);
+  void borrowed(std::string_view name, const Tensor& tensor) { visit(name, tensor, false); }
+
+ private:
+  virtual void visit(std::string_view name, const Tensor& tensor, bool counted) = 0;
+};
+
+/// What a backward closure reads the cotangent from and writes its results to.
+class TAPE8_API Gradients {
+ public:
+  virtual ~Gradients() = default;
+  /// The gradient of the op's output: its shape and dtype, contiguous.
+  virtual const Tensor& output() const = 0;
+  /// False when nothing needs the gradient of input `index`: skip its computation.
+  virtual bool needs(int index) const = 0;
+  /// The gradient of input `index`; throws ShapeError or DTypeError unless it is of the input's form.
+  virtual void set(int index, Tensor gradient) = 0;
+};
+
+/// The forward and backward halves of one recorded op; see record().
+class TAPE8_API NodeFunction {
+ public:
+  virtual ~NodeFunction() = default;
+  virtual void visit(SavedVisitor& visitor) const = 0;
+  virtual void backward(Gradients& gradients) const = 0;
+};
+
+struct TapeOptions {
+  /// After each op, forward and backward: StateError naming the first that makes a NaN or Inf from finite
+  /// inputs. Also on when TAPE8_CHECK_FINITE=1 is in the environment.
+  bool check_finite = false;
+};
+
+struct BackwardOptions {
+  /// Keep closures and saved tensors, so that backward may run again.
+  bool retain = false;
+  /// Advance the scales of the quantizers that were used. False for all microbatches but the last: what
+  /// was noted is merged and kept until then.
+  bool advance_quantizers = true;
+};
+
+/// Records the ops of this thread for as long as it lives, and runs them backward. Tapes nest: the
+/// innermost records. Not to be moved, nor shared between threads.
+class TAPE8_API Tape {
+ public:
+  explicit Tape(const TapeOptions& options = {});
+  ~Tape();
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  /// Gradients of a result with one element, with respect to every parameter it depends on, added to
+  /// their grad(). Then the quantizers advance. Throws StateError when `loss` was not recorded here or
+  /// backward has run without `retain`; ShapeError when it has more than one element. When it throws,
+  /// no gradient and no quantizer has changed, and the tape is spent.
+  void backward(const Variable& loss, const BackwardOptions& options = {});
+  /// The same from a cotangent `dy` of y's shape and dtype.
+  void backward(const Variable& y, const Tensor& dy, const BackwardOptions& options = {});
+
+  /// Nodes recorded.
+  std::size_t size() const;
+  /// Bytes that the tape keeps for backward: each block of memory once, without parameters and casts of
+  /// them, which live on without the tape.
+  std::int64_t saved_for_backward_bytes() const;
+
+  /// The innermost tape of this thread, or null.
+  static Tape* current();
+
+  class Impl;
+  /// For the layers above: the tape itself.
+  Impl& impl() { return *impl_; }
+
+ private:
+  friend Variable record_node(std::string_view op, std::span<const Variable> inputs, Tensor output,
+                              std::unique_ptr<NodeFunction> function);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// True when an op on these inputs would be recorded: a tape is alive and one of them requires a
+/// gradient.
+TAPE8_API bool would_record(std::span<const Variable> inputs);
+
+/// Puts a node on the current tape and returns its result. Without a tape, or when no input requires a
+/// gradient, the result is a constant. Throws StateError when an input was recorded on another tape: use
+/// Variable{x.tensor()} to take it as a constant.
+TAPE8_API Variable record_node(std::string_view op, std::span<const Variable> inputs, Tensor output,
+                               std::unique_ptr<NodeFunction> function);
+
+/// What a node keeps for backward: a struct that shows its tensors to a SavedVisitor.
+template <class S>
+concept SavedState = std::movable<S> && requires(const S& saved, SavedVisitor& visitor) {
+  saved.visit(visitor);
+};
+
+/// Saved state of an op that keeps nothing.
+struct NothingSaved {
+  void visit(SavedVisitor&) const {}
+};
+
+/// Records an op that computed `output` from `inputs` (some may be none).
+///
+///     struct Saved {
+///       Tensor x;
+///       void visit(SavedVisitor& visitor) const { visitor("x", x); }
+///     };
+///     return record("square", {x}, y, Saved{x.tensor()}, [](const Saved& saved, Gradients& grads) {
+///       if (grads.needs(0)) grads.set(0, ...2 * saved.x * grads.output()...);
+///     });
+template <SavedState Saved, std::invocable<const Saved&, Gradients&> Backward>
+Variable record(std::string_view op, std::initializer_list<Variable> inputs, Tensor output,
+                Saved saved, Backward backward) {
+  class Function final : public NodeFunction {
+   public:
+    Function(Saved saved, Backward backward)
+        : saved_(std::move(saved)), backward_(std::move(backward)) {}
+    void visit(SavedVisitor& visitor) const override { saved_.visit(visitor); }
+    void backward(Gradients& gradients) const override { backward_(saved_, gradients); }
+
+   private:
+    Saved saved_;
+    Backward backward_;
+  };
+  const std::span<const Variable> all(inputs.begin(), inputs.size());
+  if (!would_record(all)) return Variable{std::move(output)};
+  return record_node(op, all, std::move(output),
+                     std::make_unique<Function>(std::move(saved), std::move(backward)));
+}
+
+}  // namespace tape8

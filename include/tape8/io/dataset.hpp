@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include <tape8/core/dtype.hpp>
+#include <tape8/core/export.hpp>
+#include <tape8/core/rng.hpp>
+#include <tape8/core/tensor.hpp>
+
+namespace tape8 {
+
+enum class Split { train, test };
+
+/// Labelled examples in memory.
+struct Dataset {
+  Tensor examples;             ///< [n, ...] as the file holds them (u8 for IDX)
+  Tensor labels;               ///< i32 [n], each in [0, classes)
+  std::int64_t classes = 0;
+  float divisor = 1.0F;        ///< examples are divided by it as they go into batches
+
+  std::int64_t size() const { return labels.numel(); }
+  /// Values of one example.
+  std::int64_t features() const { return examples.shape().numel(1, examples.rank()); }
+};
+
+struct Batch {
+  Tensor examples;  ///< [batch, features] in BatchOptions::dtype
+  Tensor labels;    ///< i32 [batch]
+};
+
+struct BatchOptions {
+  std::int64_t batch_size = 64;  ///< at least 1; the last batch of an epoch may be shorter
+  std::int64_t epochs = 1;       ///< at least 1
+  bool shuffle = true;           ///< a new order every epoch
+  DType dtype = DType::f32;      ///< f32, bf16 or f16
+};
+
+/// The batches of some epochs over a dataset, to be walked once by a range-based for. Holds what it was
+/// given.
+class TAPE8_API Batches {
+ public:
+  Batches(Dataset dataset, const BatchOptions& options, Rng rng);
+
+  class Iterator;
+  Iterator begin();
+  std::default_sentinel_t end() const { return {}; }
+  /// Batches in all epochs.
+  std::int64_t count() const;
+
+ private:
+  bool load_next();
+
+  Dataset dataset_;
+  BatchOptions options_;
+  Rng rng_;
+  Tensor order_;
+  Batch batch_;
+  std::int64_t epoch_ = 0;
+  std::int64_t position_ = 0;
+};
+
+/// Throws OptionError for options out of range. Shuffles with a generator split from `rng`.
+TAPE8_API Batches batches(const Dataset& dataset, const BatchOptions& options, Rng& rng);
+
+}  // namespace tape8

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tape8/core/export.hpp>
+#include <tape8/core/scaling.hpp>
+#include <tape8/quantize/quantized_tensor.hpp>
+#include <tape8/quantize/recipe.hpp>
+
+namespace tape8 {
+
+class QuantizerState;
+
+/// Casts tensors of one role to the recipe's format and keeps the state that this needs (delayed
+/// scaling: scale and amax history). A shared handle: copies share the state, clone() does not.
+/// `Quantizer{}` is none: what it is given stays in high precision.
+///
+/// State moves only through a tape: casts under it note their amax there, and when its backward
+/// completes, scale and history advance once (NVIDIA's delayed scaling: h[0] = noted amax; the scale is
+/// made from the history; the history shifts by one).
+class TAPE8_API Quantizer {
+ public:
+  Quantizer() = default;
+  Quantizer(const Recipe& recipe, TensorRole role, std::string checkpoint_name = {});
+
+  bool defined() const { return state_ != nullptr; }
+  explicit operator bool() const { return defined(); }
+  /// Another quantizer that starts from this one's state.
+  Quantizer clone() const;
+
+  /// Casts x (f32 or bf16). Under a live tape the amax is noted; without one nothing changes. None: x.
+  QuantizedTensor quantize(const Tensor& x) const;
+
+  /// The format that quantize() writes.
+  DType dtype() const;
+  const Recipe& recipe() const;
+  TensorRole role() const;
+  const std::string& checkpoint_name() const;
+
+  /// What the next cast multiplies by.
+  Scale scale() const;
+  /// amax_history_len values; [0] takes the next pass's amax, the last one is the most recent.
+  std::vector<float> amax_history() const;
+  /// Throws OptionError for a scale that is not positive and finite, a history of another length, or an
+  /// amax in it that is negative or not finite.
+  void set_state(Scale scale, std::span<const float> amax_history);
+  /// Passes whose amax was NaN or Inf, and so left no trace in scale or history.
+  std::int64_t non_finite_passes() const;
+
+  /// For the layers above: the shared state itself.
+  const std::shared_ptr<QuantizerState>& state() const { return state_; }
+
+  friend bool operator==(const Quantizer&, const Quantizer&) = default;
+
+ private:
+  const QuantizerState& checked(const char* call) const;
+
+  std::shared_ptr<QuantizerState> state_;
+};
+
+/// The quantizers of one matmul. `QuantizerSet{}` is the no-op set.
+struct TAPE8_API QuantizerSet {
+  Quantizer x;
+  Quantizer kernel;
+  Quantizer dgrad;
+
+  QuantizerSet clone() const { return {x.clone(), kernel.clone(), dgrad.clone()}; }
+};
+
+/// A quantizer of that recipe; none for HighPrecision. Throws OptionError for options out of range.
+TAPE8_API Quantizer make_quantizer(const Recipe& recipe, TensorRole role);
+TAPE8_API QuantizerSet make_quantizer_set(const Recipe& recipe);
+
+}  // namespace tape8

@@ -16,7 +16,8 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, const Device& devi
   if (device.type != DeviceType::cpu) {
     fail<UnsupportedError>("{}: this build has no such backend", to_string(device));
   }
-  const std::size_t rounded = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t rounded =
+      (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   void* data = std::aligned_alloc(kAlignment, rounded);
   if (data == nullptr) fail<BackendError>("cpu: allocation of {} bytes failed", rounded);
   return std::make_shared<Storage>(data, bytes, device, [](void* memory) { std::free(memory); });

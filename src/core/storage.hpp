@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-
 #include <tape8/core/device.hpp>
 
 namespace tape8 {

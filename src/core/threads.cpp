@@ -1,8 +1,7 @@
-#include <tape8/core/threads.hpp>
+#include <omp.h>
 
 #include <atomic>
-
-#include <omp.h>
+#include <tape8/core/threads.hpp>
 
 #include "core/fail.hpp"
 

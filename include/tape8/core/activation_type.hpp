@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-
 #include <tape8/core/export.hpp>
 
 namespace tape8 {

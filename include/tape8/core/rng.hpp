@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-
 #include <tape8/core/dtype.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/tensor.hpp>

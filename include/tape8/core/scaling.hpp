@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string_view>
-
 #include <tape8/core/export.hpp>
 
 namespace tape8 {

@@ -5,7 +5,6 @@
 #include <initializer_list>
 #include <span>
 #include <string>
-
 #include <tape8/core/export.hpp>
 
 namespace tape8 {

@@ -1,14 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
-
 #include <tape8/autograd/variable.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/norm_type.hpp>
 #include <tape8/core/rng.hpp>
 #include <tape8/nn/init.hpp>
 #include <tape8/quantize/quantizer.hpp>
+#include <vector>
 
 namespace tape8 {
 
@@ -25,8 +24,8 @@ struct LayerNormDenseConfig {
   Initializer bias_init = constant(0.0F);
 };
 
-/// x [..., in_features] -> norm(x) * kernel + bias [..., out_features]; see layernorm_dense(). gamma
-/// starts as the identity, beta (layernorm only) as zeros.
+/// x [..., in_features] -> norm(x) * kernel + bias [..., out_features]; see layernorm_dense().
+/// gamma starts as the identity, beta (layernorm only) as zeros.
 class TAPE8_API LayerNormDense {
  public:
   /// Throws OptionError unless both sizes are at least 1.
@@ -36,9 +35,9 @@ class TAPE8_API LayerNormDense {
 
   std::vector<Variable> parameters() const;
   const Variable& kernel() const { return kernel_; }
-  const Variable& bias() const { return bias_; }    ///< none without use_bias
+  const Variable& bias() const { return bias_; }  ///< none without use_bias
   const Variable& gamma() const { return gamma_; }
-  const Variable& beta() const { return beta_; }    ///< none for rmsnorm
+  const Variable& beta() const { return beta_; }  ///< none for rmsnorm
   const QuantizerSet& quantizer_set() const { return quantizer_set_; }
 
  private:

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
-
 #include <tape8/autograd/variable.hpp>
 #include <tape8/core/activation_type.hpp>
 #include <tape8/core/export.hpp>
@@ -12,6 +10,7 @@
 #include <tape8/nn/init.hpp>
 #include <tape8/nn/layernorm_dense.hpp>
 #include <tape8/quantize/recipe.hpp>
+#include <vector>
 
 namespace tape8 {
 
@@ -31,8 +30,8 @@ struct LayerNormMLPConfig {
 };
 
 /// The MLP half of a transformer layer, without the residual:
-/// x [..., hidden] -> norm -> dense [..., n * intermediate] -> activation -> dense [..., hidden], where n
-/// is the number of parts of the activation.
+/// x [..., hidden] -> norm -> dense [..., n * intermediate] -> activation -> dense [..., hidden],
+/// where n is the number of parts of the activation.
 class TAPE8_API LayerNormMLP {
  public:
   /// Throws OptionError unless both sizes are at least 1.

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <concepts>
-#include <vector>
-
 #include <tape8/autograd/variable.hpp>
+#include <vector>
 
 namespace tape8 {
 

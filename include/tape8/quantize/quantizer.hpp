@@ -4,12 +4,11 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
-
 #include <tape8/core/export.hpp>
 #include <tape8/core/scaling.hpp>
 #include <tape8/quantize/quantized_tensor.hpp>
 #include <tape8/quantize/recipe.hpp>
+#include <vector>
 
 namespace tape8 {
 
@@ -20,8 +19,8 @@ class QuantizerState;
 /// `Quantizer{}` is none: what it is given stays in high precision.
 ///
 /// State moves only through a tape: casts under it note their amax there, and when its backward
-/// completes, scale and history advance once (NVIDIA's delayed scaling: h[0] = noted amax; the scale is
-/// made from the history; the history shifts by one).
+/// completes, scale and history advance once (NVIDIA's delayed scaling: h[0] = noted amax; the
+/// scale is made from the history; the history shifts by one).
 class TAPE8_API Quantizer {
  public:
   Quantizer() = default;
@@ -32,7 +31,8 @@ class TAPE8_API Quantizer {
   /// Another quantizer that starts from this one's state.
   Quantizer clone() const;
 
-  /// Casts x (f32 or bf16). Under a live tape the amax is noted; without one nothing changes. None: x.
+  /// Casts x (f32 or bf16). Under a live tape the amax is noted; without one nothing changes. None:
+  /// x.
   QuantizedTensor quantize(const Tensor& x) const;
 
   /// The format that quantize() writes.
@@ -45,8 +45,8 @@ class TAPE8_API Quantizer {
   Scale scale() const;
   /// amax_history_len values; [0] takes the next pass's amax, the last one is the most recent.
   std::vector<float> amax_history() const;
-  /// Throws OptionError for a scale that is not positive and finite, a history of another length, or an
-  /// amax in it that is negative or not finite.
+  /// Throws OptionError for a scale that is not positive and finite, a history of another length,
+  /// or an amax in it that is negative or not finite.
   void set_state(Scale scale, std::span<const float> amax_history);
   /// Passes whose amax was NaN or Inf, and so left no trace in scale or history.
   std::int64_t non_finite_passes() const;

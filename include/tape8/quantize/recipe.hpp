@@ -2,11 +2,10 @@
 
 #include <cstdint>
 #include <string_view>
-#include <variant>
-
 #include <tape8/core/dtype.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/scaling.hpp>
+#include <variant>
 
 namespace tape8 {
 
@@ -25,8 +24,8 @@ enum class AmaxComputeAlgo {
   most_recent,  ///< the last pass's amax
 };
 
-/// FP8 with one scale a tensor, taken from the amax of earlier passes, so that cast and computation are
-/// one pass over memory. The scale of the first pass is 1.
+/// FP8 with one scale a tensor, taken from the amax of earlier passes, so that cast and computation
+/// are one pass over memory. The scale of the first pass is 1.
 struct DelayedScaling {
   int margin = 0;  ///< the scale is divided by 2^margin
   Fp8Format format = Fp8Format::hybrid;

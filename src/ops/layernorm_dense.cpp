@@ -1,0 +1,132 @@
+#include <cmath>
+#include <tape8/autograd/tape.hpp>
+#include <tape8/ops/layernorm_dense.hpp>
+#include <utility>
+
+#include "backend/backend.hpp"
+#include "core/fail.hpp"
+#include "ops/checks.hpp"
+#include "ops/matmul.hpp"
+#include "quantize/cast_target.hpp"
+
+namespace tape8 {
+namespace {
+
+constexpr const char* kOp = "layernorm_dense";
+enum Argument : int { kX, kKernel, kGamma, kBeta, kBias };
+
+struct Saved {
+  SavedMatmul matmul;  // of the norm's output
+  Tensor x, gamma, mu, rsigma;
+  NormType norm_type = NormType::layernorm;
+  bool zero_centered_gamma = false;
+  DType gamma_dtype = DType::f32, beta_dtype = DType::f32;
+
+  void visit(SavedVisitor& visitor) const {
+    matmul.visit(visitor);
+    visitor("x", x);
+    visitor.borrowed("gamma", gamma);
+    visitor("mu", mu);
+    visitor("rsigma", rsigma);
+  }
+};
+
+void check_arguments(const Variable& x, const Variable& kernel, const Variable& gamma,
+                     const Variable& beta, const LayerNormDenseOptions& options) {
+  check_given(kOp, "gamma", gamma);
+  check_compute_dtype(kOp, "gamma", gamma.dtype());
+  const Shape hidden_in{x.shape()[-1]};
+  check_shape(kOp, "gamma", gamma.shape(), "of x's hidden_in", hidden_in);
+  if (beta.defined()) {
+    if (options.norm_type == NormType::rmsnorm) {
+      fail<OptionError>("layernorm_dense: beta must be none for rmsnorm: got shape {}",
+                        to_string(beta.shape()));
+    }
+    check_compute_dtype(kOp, "beta", beta.dtype());
+    check_shape(kOp, "beta", beta.shape(), "of x's hidden_in", hidden_in);
+  }
+  if (!(options.epsilon >= 0.0F) || !std::isfinite(options.epsilon)) {
+    fail<OptionError>("layernorm_dense: epsilon must be finite and at least 0: got {}",
+                      options.epsilon);
+  }
+  check_quantizable(kOp, x.dtype(), options.quantizer_set);
+  check_axes(kOp, "layernorm_input_axes", options.layernorm_input_axes, x.shape().rank());
+  check_axes(kOp, "dot_input_axes", options.dot_input_axes, x.shape().rank());
+  check_axes(kOp, "kernel_axes", options.kernel_axes, kernel.shape().rank());
+}
+
+void backward(const Saved& saved, Gradients& gradients) {
+  const bool needs_gamma = gradients.needs(kGamma);
+  const bool needs_beta = gradients.needs(kBeta);
+  const bool needs_norm = gradients.needs(kX) || needs_gamma || needs_beta;
+  MatmulGradients matmul =
+      matmul_backward(saved.matmul, gradients.output(),
+                      {needs_norm, gradients.needs(kKernel), gradients.needs(kBias)});
+  if (gradients.needs(kKernel)) gradients.set(kKernel, std::move(matmul.kernel));
+  if (gradients.needs(kBias)) gradients.set(kBias, std::move(matmul.bias));
+  if (!needs_norm) return;
+
+  const DType stat = stat_dtype(saved.x.dtype());
+  Tensor dx, dgamma, dbeta;
+  if (gradients.needs(kX)) dx = Tensor::empty(saved.x.shape(), saved.x.dtype());
+  if (needs_gamma) dgamma = Tensor::empty(saved.gamma.shape(), stat);
+  if (needs_beta) dbeta = Tensor::empty(saved.gamma.shape(), stat);
+  backend(saved.x.device())
+      .norm_backward({.type = saved.norm_type,
+                      .zero_centered_gamma = saved.zero_centered_gamma,
+                      .rows = saved.matmul.sizes.m,
+                      .cols = saved.matmul.sizes.k,
+                      .dy = input_of(matmul.x),
+                      .x = input_of(saved.x),
+                      .gamma = saved.gamma.data(),
+                      .mu = saved.mu.data(),
+                      .rsigma = saved.rsigma.data(),
+                      .dx = output_to(dx),
+                      .dgamma = dgamma.mutable_data(),
+                      .dbeta = dbeta.mutable_data()});
+  if (gradients.needs(kX)) gradients.set(kX, std::move(dx));
+  if (needs_gamma) gradients.set(kGamma, dgamma.to(saved.gamma_dtype));
+  if (needs_beta) gradients.set(kBeta, dbeta.to(saved.beta_dtype));
+}
+
+}  // namespace
+
+Variable layernorm_dense(const Variable& x, const Variable& kernel, const Variable& gamma,
+                         const Variable& beta, const Variable& bias,
+                         const LayerNormDenseOptions& options) {
+  const MatmulSizes sizes = check_matmul(kOp, x, kernel, bias);
+  check_arguments(x, kernel, gamma, beta, options);
+
+  const DType stat = stat_dtype(x.dtype());
+  Saved saved{.x = x.tensor().contiguous(),
+              .gamma = stat_tensor(gamma, x.dtype()),
+              .rsigma = Tensor::empty({sizes.m}, stat),
+              .norm_type = options.norm_type,
+              .zero_centered_gamma = options.zero_centered_gamma,
+              .gamma_dtype = gamma.dtype(),
+              .beta_dtype = beta.defined() ? beta.dtype() : stat};
+  if (options.norm_type == NormType::layernorm) saved.mu = Tensor::empty({sizes.m}, stat);
+  const Tensor beta_values = stat_tensor(beta, x.dtype());
+
+  CastTarget target(options.quantizer_set.x, x.shape(), x.dtype(), saved.x.device());
+  backend(saved.x.device())
+      .norm({.type = options.norm_type,
+             .zero_centered_gamma = options.zero_centered_gamma,
+             .epsilon = options.epsilon,
+             .rows = sizes.m,
+             .cols = sizes.k,
+             .x = input_of(saved.x),
+             .gamma = saved.gamma.data(),
+             .beta = beta_values.data(),
+             .y = target.output(),
+             .mu = saved.mu.mutable_data(),
+             .rsigma = saved.rsigma.mutable_data()});
+  saved.matmul = prepare_matmul(sizes, x, target.finish(), kernel, bias, options.quantizer_set);
+  const Shape y_shape =
+      x.shape().axes(0, x.shape().rank() - 1).joined(kernel.shape().axes(1, kernel.shape().rank()));
+  Tensor y = matmul_forward(saved.matmul, bias, y_shape);
+
+  return record(kOp, {x, kernel, gamma, beta, bias}, std::move(y), std::move(saved), backward);
+}
+
+}  // namespace tape8

@@ -1,0 +1,123 @@
+#include "quantize/quantizer_state.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/fail.hpp"
+
+namespace tape8 {
+namespace {
+
+constexpr int kMaxMargin = 126;
+
+DType format_for(Fp8Format format, TensorRole role) {
+  return format == Fp8Format::hybrid && role == TensorRole::dgrad ? DType::e5m2 : DType::e4m3;
+}
+
+}  // namespace
+
+Amax larger(Amax a, Amax b) {
+  if (std::isnan(a.value)) return a;
+  return b.value <= a.value ? a : b;
+}
+
+Scale scale_from_amax(Amax amax, DType format, int margin, Scale previous) {
+  if (!std::isfinite(amax.value) || amax.value <= 0.0F) return previous;
+  const float scale = std::ldexp(low_precision_max(format) / amax.value, -margin);
+  return {std::min(scale, std::numeric_limits<float>::max())};
+}
+
+QuantizerState::QuantizerState(const DelayedScaling& recipe, TensorRole role,
+                               std::string checkpoint_name)
+    : recipe_(recipe),
+      role_(role),
+      dtype_(format_for(recipe.format, role)),
+      checkpoint_name_(std::move(checkpoint_name)) {
+  if (recipe.amax_history_len < 1) {
+    fail<OptionError>("delayed_scaling: amax_history_len must be at least 1: got {}",
+                      recipe.amax_history_len);
+  }
+  if (std::abs(recipe.margin) > kMaxMargin) {
+    fail<OptionError>("delayed_scaling: margin must lie within +-{}: got {}", kMaxMargin,
+                      recipe.margin);
+  }
+  amax_history_.resize(static_cast<std::size_t>(recipe.amax_history_len));
+  set_scale(Scale{1.0F});
+}
+
+QuantizerState::QuantizerState(const QuantizerState& other)
+    : recipe_(other.recipe_),
+      role_(other.role_),
+      dtype_(other.dtype_),
+      checkpoint_name_(other.checkpoint_name_) {
+  const std::lock_guard lock(other.mutex_);
+  scales_ = other.scales_;
+  amax_history_ = other.amax_history_;
+  pending_ = other.pending_;
+  non_finite_passes_ = other.non_finite_passes_;
+}
+
+QuantizerState::Scales QuantizerState::scales() const {
+  const std::lock_guard lock(mutex_);
+  return scales_;
+}
+
+std::vector<float> QuantizerState::amax_history() const {
+  const std::lock_guard lock(mutex_);
+  return amax_history_;
+}
+
+std::int64_t QuantizerState::non_finite_passes() const {
+  const std::lock_guard lock(mutex_);
+  return non_finite_passes_;
+}
+
+void QuantizerState::set(Scale scale, std::span<const float> amax_history) {
+  if (!std::isfinite(scale.value) || scale.value <= 0.0F) {
+    fail<OptionError>("set_state: scale must be positive and finite: got {}", scale.value);
+  }
+  if (amax_history.size() != static_cast<std::size_t>(delayed().amax_history_len)) {
+    fail<OptionError>("set_state: amax_history must have {} values: got {}",
+                      delayed().amax_history_len, amax_history.size());
+  }
+  for (const float amax : amax_history) {
+    if (!std::isfinite(amax) || amax < 0.0F) {
+      fail<OptionError>("set_state: amax_history must be finite and not negative: got {}", amax);
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  set_scale(scale);
+  amax_history_.assign(amax_history.begin(), amax_history.end());
+  pending_.reset();
+}
+
+void QuantizerState::merge(Amax amax) {
+  const std::lock_guard lock(mutex_);
+  pending_ = pending_ ? larger(*pending_, amax) : amax;
+}
+
+void QuantizerState::advance() {
+  const std::lock_guard lock(mutex_);
+  if (!pending_) return;
+  const Amax noted = *std::exchange(pending_, std::nullopt);
+  if (!std::isfinite(noted.value)) {
+    ++non_finite_passes_;
+    return;
+  }
+  amax_history_.front() = noted.value;
+  const bool use_history = delayed().amax_compute_algo == AmaxComputeAlgo::max;
+  const Amax basis =
+      use_history ? Amax{*std::max_element(amax_history_.begin(), amax_history_.end())} : noted;
+  set_scale(scale_from_amax(basis, dtype_, delayed().margin, scales_.scale));
+  std::rotate(amax_history_.begin(), amax_history_.begin() + 1, amax_history_.end());
+  amax_history_.front() = 0.0F;
+}
+
+void QuantizerState::set_scale(Scale scale) {
+  if (scales_.scale_inv.defined() && scales_.scale == scale) return;
+  scales_ = {scale, Tensor::from({inverse(scale).value}, {})};
+}
+
+}  // namespace tape8

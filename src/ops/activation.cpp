@@ -7,7 +7,7 @@
 #include "backend/backend.hpp"
 #include "core/fail.hpp"
 #include "ops/checks.hpp"
-#include "quantize/cast_target.hpp"
+#include "quantize/cast.hpp"
 
 namespace tape8 {
 namespace {

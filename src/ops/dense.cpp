@@ -56,6 +56,9 @@ Variable dense(const Variable& x, const Variable& kernel, const Variable& bias,
   SavedMatmul saved =
       prepare_matmul(sizes, x, std::move(x_operand), kernel, bias, options.quantizer_set);
   Tensor y = matmul_forward(saved, bias, y_shape);
+  if (options.quantizer_set.backward_override == BackwardOverride::high_precision) {
+    keep_high_precision(saved, QuantizedTensor(x.tensor().contiguous()), kernel);
+  }
 
   return record(kOp, {x, kernel, bias}, std::move(y), std::move(saved),
                 [](const SavedMatmul& matmul, Gradients& gradients) {

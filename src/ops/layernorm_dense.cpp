@@ -7,7 +7,7 @@
 #include "core/fail.hpp"
 #include "ops/checks.hpp"
 #include "ops/matmul.hpp"
-#include "quantize/cast_target.hpp"
+#include "quantize/cast.hpp"
 
 namespace tape8 {
 namespace {
@@ -16,16 +16,18 @@ constexpr const char* kOp = "layernorm_dense";
 enum Argument : int { kX, kKernel, kGamma, kBeta, kBias };
 
 struct Saved {
-  SavedMatmul matmul;  // of the norm's output
-  Tensor x, gamma, mu, rsigma;
+  SavedMatmul matmul;  // of the norm's output; x is none if that is to be computed again
+  Tensor x, gamma, beta, mu, rsigma;
   NormType norm_type = NormType::layernorm;
   bool zero_centered_gamma = false;
+  float epsilon = 0.0F;
   DType gamma_dtype = DType::f32, beta_dtype = DType::f32;
 
   void visit(SavedVisitor& visitor) const {
     matmul.visit(visitor);
     visitor("x", x);
     visitor.borrowed("gamma", gamma);
+    if (!matmul.x.defined()) visitor.borrowed("beta", beta);  // the norm is computed again
     visitor("mu", mu);
     visitor("rsigma", rsigma);
   }
@@ -55,13 +57,39 @@ void check_arguments(const Variable& x, const Variable& kernel, const Variable& 
   check_axes(kOp, "kernel_axes", options.kernel_axes, kernel.shape().rank());
 }
 
+/// norm(x) into `y`, the statistics into `mu` (layernorm only) and `rsigma`.
+void run_norm(const Saved& saved, const Output& y, Tensor& mu, Tensor& rsigma) {
+  backend(saved.x.device())
+      .norm({.type = saved.norm_type,
+             .zero_centered_gamma = saved.zero_centered_gamma,
+             .epsilon = saved.epsilon,
+             .rows = rsigma.numel(),
+             .cols = saved.gamma.numel(),
+             .x = input_of(saved.x),
+             .gamma = saved.gamma.data(),
+             .beta = saved.beta.data(),
+             .y = y,
+             .mu = mu.mutable_data(),
+             .rsigma = rsigma.mutable_data()});
+}
+
+/// The norm's output in x's dtype, computed again.
+QuantizedTensor norm_again(const Saved& saved) {
+  Tensor z = Tensor::empty(saved.x.shape(), saved.x.dtype());
+  Tensor mu = Tensor::empty(saved.rsigma.shape(), saved.rsigma.dtype());
+  Tensor rsigma = Tensor::empty(saved.rsigma.shape(), saved.rsigma.dtype());
+  run_norm(saved, output_to(z), mu, rsigma);
+  return QuantizedTensor(std::move(z));
+}
+
 void backward(const Saved& saved, Gradients& gradients) {
   const bool needs_gamma = gradients.needs(kGamma);
   const bool needs_beta = gradients.needs(kBeta);
   const bool needs_norm = gradients.needs(kX) || needs_gamma || needs_beta;
-  MatmulGradients matmul =
-      matmul_backward(saved.matmul, gradients.output(),
-                      {needs_norm, gradients.needs(kKernel), gradients.needs(kBias)});
+  SavedMatmul operands = saved.matmul;
+  if (!operands.x.defined() && gradients.needs(kKernel)) operands.x = norm_again(saved);
+  MatmulGradients matmul = matmul_backward(
+      operands, gradients.output(), {needs_norm, gradients.needs(kKernel), gradients.needs(kBias)});
   if (gradients.needs(kKernel)) gradients.set(kKernel, std::move(matmul.kernel));
   if (gradients.needs(kBias)) gradients.set(kBias, std::move(matmul.bias));
   if (!needs_norm) return;
@@ -98,33 +126,27 @@ Variable layernorm_dense(const Variable& x, const Variable& kernel, const Variab
   check_arguments(x, kernel, gamma, beta, options);
 
   const DType stat = stat_dtype(x.dtype());
+  const QuantizerSet& set = options.quantizer_set;
   Saved saved{.x = x.tensor().contiguous(),
               .gamma = stat_tensor(gamma, x.dtype()),
+              .beta = stat_tensor(beta, x.dtype()),
               .rsigma = Tensor::empty({sizes.m}, stat),
               .norm_type = options.norm_type,
               .zero_centered_gamma = options.zero_centered_gamma,
+              .epsilon = options.epsilon,
               .gamma_dtype = gamma.dtype(),
               .beta_dtype = beta.defined() ? beta.dtype() : stat};
   if (options.norm_type == NormType::layernorm) saved.mu = Tensor::empty({sizes.m}, stat);
-  const Tensor beta_values = stat_tensor(beta, x.dtype());
 
-  CastTarget target(options.quantizer_set.x, x.shape(), x.dtype(), saved.x.device());
-  backend(saved.x.device())
-      .norm({.type = options.norm_type,
-             .zero_centered_gamma = options.zero_centered_gamma,
-             .epsilon = options.epsilon,
-             .rows = sizes.m,
-             .cols = sizes.k,
-             .x = input_of(saved.x),
-             .gamma = saved.gamma.data(),
-             .beta = beta_values.data(),
-             .y = target.output(),
-             .mu = saved.mu.mutable_data(),
-             .rsigma = saved.rsigma.mutable_data()});
-  saved.matmul = prepare_matmul(sizes, x, target.finish(), kernel, bias, options.quantizer_set);
+  CastTarget target(set.x, x.shape(), x.dtype(), saved.x.device());
+  run_norm(saved, target.output(), saved.mu, saved.rsigma);
+  saved.matmul = prepare_matmul(sizes, x, target.finish(), kernel, bias, set);
   const Shape y_shape =
       x.shape().axes(0, x.shape().rank() - 1).joined(kernel.shape().axes(1, kernel.shape().rank()));
   Tensor y = matmul_forward(saved.matmul, bias, y_shape);
+  if (set.backward_override == BackwardOverride::high_precision) {
+    keep_high_precision(saved.matmul, QuantizedTensor{}, kernel);
+  }
 
   return record(kOp, {x, kernel, gamma, beta, bias}, std::move(y), std::move(saved), backward);
 }

@@ -7,7 +7,7 @@
 #include "backend/backend.hpp"
 #include "core/fail.hpp"
 #include "ops/checks.hpp"
-#include "quantize/cast_target.hpp"
+#include "quantize/cast.hpp"
 
 namespace tape8 {
 namespace {
@@ -63,6 +63,11 @@ MatmulSizes check_matmul(const char* op, const Variable& x, const Variable& kern
           .k = kernel.shape().numel(0, contracted)};
 }
 
+void keep_high_precision(SavedMatmul& saved, QuantizedTensor x, const Variable& kernel) {
+  saved.x = std::move(x);
+  saved.kernel = cast_kernel(kernel, {}, saved.x_dtype);
+}
+
 SavedMatmul prepare_matmul(const MatmulSizes& sizes, const Variable& x, QuantizedTensor x_operand,
                            const Variable& kernel, const Variable& bias,
                            const QuantizerSet& quantizer_set) {
@@ -102,19 +107,10 @@ MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
   const bool needs_operand = needs.x || needs.kernel;
   Tensor dbias;
   if (needs.bias) dbias = Tensor::empty(saved.bias_shape, stat_dtype(saved.x_dtype));
-  QuantizedTensor dy_operand(dy);
-  if (needs_operand && saved.dgrad) {
-    CastTarget target(saved.dgrad, dy.shape(), dy.dtype(), dy.device());
-    kernels.cast({.rows = sizes.m,
-                  .cols = sizes.n,
-                  .x = input_of(dy),
-                  .y = target.output(),
-                  .dbias = dbias.mutable_data()});
-    dy_operand = target.finish();
-  } else if (needs.bias) {
-    kernels.cast(
-        {.rows = sizes.m, .cols = sizes.n, .x = input_of(dy), .dbias = dbias.mutable_data()});
-  }
+  const QuantizedTensor dy_operand =
+      cast_tensor(dy, needs_operand ? saved.dgrad : Quantizer{}, dy.dtype(),
+                  {.rows = sizes.m, .cols = sizes.n, .dbias = dbias.mutable_data()})
+          .tensor;
   if (needs.bias) gradients.bias = dbias.to(saved.bias_dtype);
 
   if (needs.x) {

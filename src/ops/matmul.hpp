@@ -49,6 +49,10 @@ SavedMatmul prepare_matmul(const MatmulSizes& sizes, const Variable& x, Quantize
 /// fprop: y = x * kernel + bias, [batch..., hidden_out...] in x's dtype.
 Tensor matmul_forward(const SavedMatmul& saved, const Variable& bias, const Shape& y_shape);
 
+/// For backward_override high_precision, after the forward: what backward contracts instead of the
+/// casts.
+void keep_high_precision(SavedMatmul& saved, QuantizedTensor x, const Variable& kernel);
+
 /// dgrad, wgrad and dbias; dy is cast once, in the pass that sums dbias.
 MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
                                 const MatmulNeeds& needs);

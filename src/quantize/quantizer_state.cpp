@@ -1,7 +1,9 @@
 #include "quantize/quantizer_state.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -16,6 +18,27 @@ DType format_for(Fp8Format format, TensorRole role) {
   return format == Fp8Format::hybrid && role == TensorRole::dgrad ? DType::e5m2 : DType::e4m3;
 }
 
+/// The checks of each recipe's options; returns the format of a role.
+struct CheckedFormat {
+  TensorRole role;
+
+  DType operator()(const HighPrecision&) const {
+    fail<OptionError>("quantizer: recipe must be one that quantizes: got high_precision");
+  }
+  DType operator()(const DelayedScaling& recipe) const {
+    if (recipe.amax_history_len < 1) {
+      fail<OptionError>("delayed_scaling: amax_history_len must be at least 1: got {}",
+                        recipe.amax_history_len);
+    }
+    if (std::abs(recipe.margin) > kMaxMargin) {
+      fail<OptionError>("delayed_scaling: margin must lie within +-{}: got {}", kMaxMargin,
+                        recipe.margin);
+    }
+    return format_for(recipe.format, role);
+  }
+  DType operator()(const CurrentScaling& recipe) const { return format_for(recipe.format, role); }
+};
+
 }  // namespace
 
 Amax larger(Amax a, Amax b) {
@@ -29,22 +52,22 @@ Scale scale_from_amax(Amax amax, DType format, int margin, Scale previous) {
   return {std::min(scale, std::numeric_limits<float>::max())};
 }
 
-QuantizerState::QuantizerState(const DelayedScaling& recipe, TensorRole role,
-                               std::string checkpoint_name)
+Scale current_scale(const CurrentScaling& recipe, Amax amax, DType format) {
+  const Scale scale = scale_from_amax(amax, format, 0, Scale{1.0F});
+  if (!recipe.power_of_2_scale) return scale;
+  constexpr std::uint32_t kMantissa = 0x007FFFFF;
+  return {std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale.value) & ~kMantissa)};
+}
+
+QuantizerState::QuantizerState(const Recipe& recipe, TensorRole role, std::string checkpoint_name)
     : recipe_(recipe),
       role_(role),
-      dtype_(format_for(recipe.format, role)),
+      dtype_(std::visit(CheckedFormat{role}, recipe)),
       checkpoint_name_(std::move(checkpoint_name)) {
-  if (recipe.amax_history_len < 1) {
-    fail<OptionError>("delayed_scaling: amax_history_len must be at least 1: got {}",
-                      recipe.amax_history_len);
+  if (const auto* delayed = std::get_if<DelayedScaling>(&recipe_)) {
+    amax_history_.resize(static_cast<std::size_t>(delayed->amax_history_len));
+    set_scale(Scale{1.0F});
   }
-  if (std::abs(recipe.margin) > kMaxMargin) {
-    fail<OptionError>("delayed_scaling: margin must lie within +-{}: got {}", kMaxMargin,
-                      recipe.margin);
-  }
-  amax_history_.resize(static_cast<std::size_t>(recipe.amax_history_len));
-  set_scale(Scale{1.0F});
 }
 
 QuantizerState::QuantizerState(const QuantizerState& other)
@@ -78,9 +101,9 @@ void QuantizerState::set(Scale scale, std::span<const float> amax_history) {
   if (!std::isfinite(scale.value) || scale.value <= 0.0F) {
     fail<OptionError>("set_state: scale must be positive and finite: got {}", scale.value);
   }
-  if (amax_history.size() != static_cast<std::size_t>(delayed().amax_history_len)) {
-    fail<OptionError>("set_state: amax_history must have {} values: got {}",
-                      delayed().amax_history_len, amax_history.size());
+  if (amax_history.size() != amax_history_.size()) {
+    fail<OptionError>("set_state: amax_history must have {} values: got {}", amax_history_.size(),
+                      amax_history.size());
   }
   for (const float amax : amax_history) {
     if (!std::isfinite(amax) || amax < 0.0F) {
@@ -106,11 +129,13 @@ void QuantizerState::advance() {
     ++non_finite_passes_;
     return;
   }
+  const auto* delayed = std::get_if<DelayedScaling>(&recipe_);
+  if (delayed == nullptr) return;
   amax_history_.front() = noted.value;
-  const bool use_history = delayed().amax_compute_algo == AmaxComputeAlgo::max;
+  const bool use_history = delayed->amax_compute_algo == AmaxComputeAlgo::max;
   const Amax basis =
       use_history ? Amax{*std::max_element(amax_history_.begin(), amax_history_.end())} : noted;
-  set_scale(scale_from_amax(basis, dtype_, delayed().margin, scales_.scale));
+  set_scale(scale_from_amax(basis, dtype_, delayed->margin, scales_.scale));
   std::rotate(amax_history_.begin(), amax_history_.begin() + 1, amax_history_.end());
   amax_history_.front() = 0.0F;
 }

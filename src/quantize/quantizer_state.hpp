@@ -19,11 +19,15 @@ Amax larger(Amax a, Amax b);
 /// zero or not finite leaves `previous`; a scale that would be Inf is the largest float.
 Scale scale_from_amax(Amax amax, DType format, int margin, Scale previous);
 
+/// The scale of a tensor with that amax under current scaling; 1 for an amax that is zero or not
+/// finite.
+Scale current_scale(const CurrentScaling& recipe, Amax amax, DType format);
+
 /// What the handles of one quantizer share. Safe to use from several threads.
 class QuantizerState {
  public:
-  /// Throws OptionError for options out of range.
-  QuantizerState(const DelayedScaling& recipe, TensorRole role, std::string checkpoint_name);
+  /// Throws OptionError for options out of range, and for HighPrecision, which needs no state.
+  QuantizerState(const Recipe& recipe, TensorRole role, std::string checkpoint_name);
   QuantizerState(const QuantizerState& other);
   QuantizerState& operator=(const QuantizerState&) = delete;
 
@@ -32,8 +36,8 @@ class QuantizerState {
   DType dtype() const { return dtype_; }
   const std::string& checkpoint_name() const { return checkpoint_name_; }
 
-  /// What a cast uses. The tensor is never changed: advancing makes another, so that what was cast
-  /// keeps the scale_inv it was cast with.
+  /// What a cast with delayed scaling uses. The tensor is never changed: advancing makes another,
+  /// so that what was cast keeps the scale_inv it was cast with.
   struct Scales {
     Scale scale;
     Tensor scale_inv;
@@ -50,7 +54,6 @@ class QuantizerState {
   void advance();
 
  private:
-  const DelayedScaling& delayed() const { return std::get<DelayedScaling>(recipe_); }
   void set_scale(Scale scale);
 
   Recipe recipe_;

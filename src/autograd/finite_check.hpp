@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string_view>
+
 #include <tape8/autograd/variable.hpp>
 
 namespace tape8 {

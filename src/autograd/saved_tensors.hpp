@@ -2,9 +2,10 @@
 
 #include <cstdint>
 #include <string_view>
-#include <tape8/autograd/tape.hpp>
 #include <unordered_set>
 #include <vector>
+
+#include <tape8/autograd/tape.hpp>
 
 #include "core/storage.hpp"
 

@@ -2,9 +2,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <string_view>
-#include <tape8/autograd/tape.hpp>
 #include <unordered_set>
 #include <utility>
+
+#include <tape8/autograd/tape.hpp>
 
 #include "autograd/finite_check.hpp"
 #include "autograd/saved_tensors.hpp"

@@ -4,8 +4,9 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <tape8/autograd/tape.hpp>
 #include <vector>
+
+#include <tape8/autograd/tape.hpp>
 
 #include "autograd/variable_state.hpp"
 #include "quantize/amax_notes.hpp"

@@ -1,5 +1,6 @@
-#include <tape8/autograd/variable.hpp>
 #include <utility>
+
+#include <tape8/autograd/variable.hpp>
 
 #include "autograd/variable_state.hpp"
 #include "core/fail.hpp"

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+
 #include <tape8/core/tensor.hpp>
 
 #include "autograd/weight_casts.hpp"

@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
+
 #include <tape8/autograd/variable.hpp>
 #include <tape8/quantize/quantized_tensor.hpp>
 #include <tape8/quantize/quantizer.hpp>
-#include <vector>
 
 namespace tape8 {
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+
 #include <tape8/core/activation_type.hpp>
 #include <tape8/core/device.hpp>
 #include <tape8/core/dtype.hpp>

@@ -1,11 +1,10 @@
 #include "core/allocator.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
+#include <sys/mman.h>
 
 #include "core/fail.hpp"
 

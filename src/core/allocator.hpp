@@ -2,9 +2,10 @@
 
 #include <cstddef>
 #include <mutex>
-#include <tape8/core/memory.hpp>
 #include <unordered_map>
 #include <vector>
+
+#include <tape8/core/memory.hpp>
 
 namespace tape8 {
 

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include <tape8/core/error.hpp>
-#include <utility>
 
 namespace tape8 {
 

@@ -59,8 +59,8 @@ const Format& format_of(DType dtype) {
 
 std::uint16_t encode_e8m0(double value) {
   if (std::isnan(value)) return 255;
-  if (std::isinf(value)) return 254;
   if (!(value > 0x1p-127)) return 0;
+  if (std::isinf(value)) return 254;
   int exponent = 0;
   const double fraction = std::frexp(value, &exponent);  // in [0.5, 1)
   const int power = fraction == 0.5 ? exponent - 1 : exponent;

@@ -1,7 +1,8 @@
-#include <spdlog/sinks/stdout_color_sinks.h>
-
 #include <cstdlib>
 #include <string_view>
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+
 #include <tape8/core/log.hpp>
 
 #include "core/logger.hpp"

@@ -1,7 +1,8 @@
 #include <cmath>
 #include <numbers>
-#include <tape8/core/rng.hpp>
 #include <utility>
+
+#include <tape8/core/rng.hpp>
 
 #include "core/fail.hpp"
 

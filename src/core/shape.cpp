@@ -1,6 +1,7 @@
+#include <algorithm>
+
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <tape8/core/shape.hpp>
 
 #include "core/fail.hpp"

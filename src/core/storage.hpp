@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+
 #include <tape8/core/device.hpp>
 
 namespace tape8 {

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstring>
-#include <tape8/core/tensor.hpp>
+#include <limits>
 #include <utility>
+
+#include <tape8/core/tensor.hpp>
 
 #include "core/fail.hpp"
 #include "core/storage.hpp"
@@ -19,7 +21,13 @@ std::array<std::int64_t, kMaxRank> row_major_strides(const Shape& shape) {
   return strides;
 }
 
-std::int64_t bytes_for(std::int64_t count, DType dtype) { return (count * bits(dtype) + 7) / 8; }
+std::int64_t bytes_for(std::int64_t count, DType dtype) {
+  if (count > (std::numeric_limits<std::int64_t>::max() - 7) / bits(dtype)) {
+    fail<ShapeError>("tensor: the bytes must not pass 2^60: got {} elements of {}", count,
+                     to_string(dtype));
+  }
+  return (count * bits(dtype) + 7) / 8;
+}
 
 int checked_axis(const Shape& shape, int axis) {
   const int index = axis < 0 ? axis + shape.rank() : axis;
@@ -58,7 +66,7 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
 Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype, Deleter deleter, Device device) {
   const auto alignment = static_cast<std::uintptr_t>(std::max(bits(dtype) / 8, 1));
   if (data == nullptr && shape.numel() > 0) {
-    fail<OptionError>("wrap: data must not be null for shape {}", to_string(shape));
+    fail<OptionError>("wrap: data must not be null: got null for shape {}", to_string(shape));
   }
   if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0) {
     fail<OptionError>("wrap: data must be aligned to {} bytes for {}: got {}", alignment,
@@ -106,7 +114,12 @@ void* Tensor::mutable_data() {
   return static_cast<std::byte*>(storage_->data()) + offset_ * bits(dtype_) / 8;
 }
 
+void Tensor::check_defined() const {
+  if (!defined()) fail<StateError>("tensor: must have values to read or write: got none");
+}
+
 void Tensor::check_span(DType wanted) const {
+  check_defined();
   if (wanted != dtype_) {
     fail<DTypeError>("span: the element type must be the tensor's: got {} for {}",
                      to_string(wanted), to_string(dtype_));

@@ -1,6 +1,7 @@
+#include <atomic>
+
 #include <omp.h>
 
-#include <atomic>
 #include <tape8/core/threads.hpp>
 
 #include "core/fail.hpp"

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+
 #include <tape8/nn/init.hpp>
 
 namespace tape8 {

@@ -1,6 +1,7 @@
 #include <cmath>
-#include <tape8/nn/optimizer.hpp>
 #include <utility>
+
+#include <tape8/nn/optimizer.hpp>
 
 #include "backend/backend.hpp"
 #include "core/fail.hpp"

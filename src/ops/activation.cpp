@@ -1,8 +1,9 @@
 #include <cmath>
-#include <tape8/autograd/tape.hpp>
-#include <tape8/ops/activation.hpp>
 #include <utility>
 #include <vector>
+
+#include <tape8/autograd/tape.hpp>
+#include <tape8/ops/activation.hpp>
 
 #include "backend/backend.hpp"
 #include "core/fail.hpp"

@@ -1,6 +1,7 @@
+#include <utility>
+
 #include <tape8/autograd/tape.hpp>
 #include <tape8/ops/add.hpp>
-#include <utility>
 
 #include "backend/backend.hpp"
 #include "core/fail.hpp"

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string_view>
+
 #include <tape8/autograd/variable.hpp>
 #include <tape8/ops/axes.hpp>
 #include <tape8/quantize/quantizer.hpp>

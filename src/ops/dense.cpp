@@ -1,8 +1,9 @@
+#include <utility>
+
 #include <fmt/ranges.h>
 
 #include <tape8/autograd/tape.hpp>
 #include <tape8/ops/dense.hpp>
-#include <utility>
 
 #include "core/fail.hpp"
 #include "ops/checks.hpp"

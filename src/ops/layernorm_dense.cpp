@@ -1,7 +1,8 @@
 #include <cmath>
+#include <utility>
+
 #include <tape8/autograd/tape.hpp>
 #include <tape8/ops/layernorm_dense.hpp>
-#include <utility>
 
 #include "backend/backend.hpp"
 #include "core/fail.hpp"

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+
 #include <tape8/autograd/tape.hpp>
 #include <tape8/autograd/variable.hpp>
 #include <tape8/quantize/quantized_tensor.hpp>

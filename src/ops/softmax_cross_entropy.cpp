@@ -1,6 +1,7 @@
+#include <utility>
+
 #include <tape8/autograd/tape.hpp>
 #include <tape8/ops/softmax_cross_entropy.hpp>
-#include <utility>
 
 #include "backend/backend.hpp"
 #include "core/fail.hpp"

@@ -21,8 +21,7 @@ void AmaxNotes::note(const std::shared_ptr<QuantizerState>& quantizer, Amax amax
 
 void AmaxNotes::commit(bool advance) {
   for (const auto& [quantizer, amax] : notes_) {
-    quantizer->merge(amax);
-    if (advance) quantizer->advance();
+    quantizer->merge(amax, advance);
   }
   notes_.clear();
 }

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <memory>
-#include <tape8/core/scaling.hpp>
 #include <utility>
 #include <vector>
+
+#include <tape8/core/scaling.hpp>
 
 #include "quantize/quantizer_state.hpp"
 

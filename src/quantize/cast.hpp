@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+
 #include <tape8/quantize/quantized_tensor.hpp>
 #include <tape8/quantize/quantizer.hpp>
 

@@ -1,5 +1,6 @@
-#include <tape8/quantize/quantized_tensor.hpp>
 #include <utility>
+
+#include <tape8/quantize/quantized_tensor.hpp>
 
 #include "backend/backend.hpp"
 #include "core/fail.hpp"

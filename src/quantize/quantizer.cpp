@@ -1,5 +1,6 @@
-#include <tape8/quantize/quantizer.hpp>
 #include <utility>
+
+#include <tape8/quantize/quantizer.hpp>
 
 #include "core/fail.hpp"
 #include "quantize/cast.hpp"

@@ -13,6 +13,8 @@ namespace tape8 {
 namespace {
 
 constexpr int kMaxMargin = 126;
+/// The inverse of a smaller scale could be Inf, and zeros would decode to NaN.
+constexpr float kSmallestScale = std::numeric_limits<float>::min();
 
 DType format_for(Fp8Format format, TensorRole role) {
   return format == Fp8Format::hybrid && role == TensorRole::dgrad ? DType::e5m2 : DType::e4m3;
@@ -49,7 +51,7 @@ Amax larger(Amax a, Amax b) {
 Scale scale_from_amax(Amax amax, DType format, int margin, Scale previous) {
   if (!std::isfinite(amax.value) || amax.value <= 0.0F) return previous;
   const float scale = std::ldexp(low_precision_max(format) / amax.value, -margin);
-  return {std::min(scale, std::numeric_limits<float>::max())};
+  return {std::clamp(scale, kSmallestScale, std::numeric_limits<float>::max())};
 }
 
 Scale current_scale(const CurrentScaling& recipe, Amax amax, DType format) {
@@ -98,8 +100,9 @@ std::int64_t QuantizerState::non_finite_passes() const {
 }
 
 void QuantizerState::set(Scale scale, std::span<const float> amax_history) {
-  if (!std::isfinite(scale.value) || scale.value <= 0.0F) {
-    fail<OptionError>("set_state: scale must be positive and finite: got {}", scale.value);
+  if (!std::isfinite(scale.value) || scale.value < kSmallestScale) {
+    fail<OptionError>("set_state: scale must be finite and at least {}: got {}", kSmallestScale,
+                      scale.value);
   }
   if (amax_history.size() != amax_history_.size()) {
     fail<OptionError>("set_state: amax_history must have {} values: got {}", amax_history_.size(),
@@ -116,14 +119,13 @@ void QuantizerState::set(Scale scale, std::span<const float> amax_history) {
   pending_.reset();
 }
 
-void QuantizerState::merge(Amax amax) {
+void QuantizerState::merge(Amax amax, bool advance_after) {
   const std::lock_guard lock(mutex_);
   pending_ = pending_ ? larger(*pending_, amax) : amax;
+  if (advance_after) advance();
 }
 
 void QuantizerState::advance() {
-  const std::lock_guard lock(mutex_);
-  if (!pending_) return;
   const Amax noted = *std::exchange(pending_, std::nullopt);
   if (!std::isfinite(noted.value)) {
     ++non_finite_passes_;

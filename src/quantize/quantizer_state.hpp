@@ -5,10 +5,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
+
 #include <tape8/core/scaling.hpp>
 #include <tape8/core/tensor.hpp>
 #include <tape8/quantize/recipe.hpp>
-#include <vector>
 
 namespace tape8 {
 
@@ -16,7 +17,8 @@ namespace tape8 {
 Amax larger(Amax a, Amax b);
 
 /// The scale that brings `amax` to the format's largest value, divided by 2^margin. An amax that is
-/// zero or not finite leaves `previous`; a scale that would be Inf is the largest float.
+/// zero or not finite leaves `previous`. A scale that would be Inf is the largest float; none is
+/// subnormal, as its inverse would be Inf.
 Scale scale_from_amax(Amax amax, DType format, int margin, Scale previous);
 
 /// The scale of a tensor with that amax under current scaling; 1 for an amax that is zero or not
@@ -48,13 +50,13 @@ class QuantizerState {
   void set(Scale scale, std::span<const float> amax_history);
   std::int64_t non_finite_passes() const;
 
-  /// Adds what a tape noted to the pass that is under way.
-  void merge(Amax amax);
-  /// Ends the pass: history and scale move on by what was merged, if anything was.
-  void advance();
+  /// Adds what a tape noted to the pass that is under way; `advance_after` ends the pass: history
+  /// and scale move on by what was merged.
+  void merge(Amax amax, bool advance_after);
 
  private:
   void set_scale(Scale scale);
+  void advance();
 
   Recipe recipe_;
   TensorRole role_;

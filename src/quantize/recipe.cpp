@@ -1,4 +1,5 @@
 #include <array>
+
 #include <tape8/quantize/recipe.hpp>
 
 namespace tape8 {

@@ -6,11 +6,12 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
+
 #include <tape8/autograd/variable.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/tensor.hpp>
 #include <tape8/quantize/quantized_tensor.hpp>
-#include <utility>
 
 namespace tape8 {
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+
 #include <tape8/core/export.hpp>
 #include <tape8/core/tensor.hpp>
 

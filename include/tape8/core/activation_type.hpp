@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+
 #include <tape8/core/export.hpp>
 
 namespace tape8 {

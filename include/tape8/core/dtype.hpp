@@ -2,8 +2,9 @@
 
 #include <cstdint>
 #include <string_view>
-#include <tape8/core/export.hpp>
 #include <type_traits>
+
+#include <tape8/core/export.hpp>
 
 namespace tape8 {
 

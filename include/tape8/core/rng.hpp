@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+
 #include <tape8/core/dtype.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/tensor.hpp>

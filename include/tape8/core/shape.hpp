@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+
 #include <tape8/core/export.hpp>
 
 namespace tape8 {

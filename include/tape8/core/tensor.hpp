@@ -6,11 +6,12 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <vector>
+
 #include <tape8/core/device.hpp>
 #include <tape8/core/dtype.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/shape.hpp>
-#include <vector>
 
 namespace tape8 {
 
@@ -18,7 +19,7 @@ class Storage;
 
 /// A typed n-dimensional array: a handle to shared memory, an offset, sizes and strides. Copying a
 /// Tensor copies the handle; clone() copies the values. Fresh tensors are row-major; slice() and
-/// transpose() give views. `Tensor{}` is none: defined() is false.
+/// transpose() give views. `Tensor{}` is none: defined() is false, and its values are a StateError.
 class TAPE8_API Tensor {
  public:
   using Deleter = std::function<void(void*)>;
@@ -112,7 +113,7 @@ class TAPE8_API Tensor {
   Tensor clone() const;
   /// This tensor if it has that type, else a copy with each value rounded once to `dtype`.
   Tensor to(DType dtype) const;
-  /// Overwrites the values, converting them; the shapes must be equal.
+  /// Overwrites the values, converting them; the shapes must be equal, the memory may be the same.
   void copy_from(const Tensor& source);
   void fill(double value);
 
@@ -128,6 +129,7 @@ class TAPE8_API Tensor {
   static Tensor from_values(const void* values, std::size_t count, DType source_dtype,
                             const Shape& shape, DType dtype);
   static void check_wrap_length(std::size_t length, const Shape& shape);
+  void check_defined() const;
   void check_span(DType wanted) const;
 
   std::shared_ptr<Storage> storage_;

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+
 #include <tape8/core/dtype.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/rng.hpp>

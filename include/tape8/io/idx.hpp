@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+
 #include <tape8/core/export.hpp>
 #include <tape8/core/tensor.hpp>
 #include <tape8/io/dataset.hpp>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+
 #include <tape8/core/export.hpp>
 #include <tape8/core/rng.hpp>
 #include <tape8/core/tensor.hpp>

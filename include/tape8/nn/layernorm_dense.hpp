@@ -1,13 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
 #include <tape8/autograd/variable.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/norm_type.hpp>
 #include <tape8/core/rng.hpp>
 #include <tape8/nn/init.hpp>
 #include <tape8/quantize/quantizer.hpp>
-#include <vector>
 
 namespace tape8 {
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
 #include <tape8/autograd/variable.hpp>
 #include <tape8/core/activation_type.hpp>
 #include <tape8/core/export.hpp>
@@ -10,7 +12,6 @@
 #include <tape8/nn/init.hpp>
 #include <tape8/nn/layernorm_dense.hpp>
 #include <tape8/quantize/recipe.hpp>
-#include <vector>
 
 namespace tape8 {
 

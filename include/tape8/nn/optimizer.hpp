@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
 #include <tape8/autograd/variable.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/tensor.hpp>
-#include <vector>
 
 namespace tape8 {
 

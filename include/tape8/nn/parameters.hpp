@@ -1,8 +1,9 @@
 #pragma once
 
 #include <concepts>
-#include <tape8/autograd/variable.hpp>
 #include <vector>
+
+#include <tape8/autograd/variable.hpp>
 
 namespace tape8 {
 

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <vector>
+
 #include <tape8/autograd/variable.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/ops/axes.hpp>
 #include <tape8/quantize/quantizer.hpp>
-#include <vector>
 
 namespace tape8 {
 

@@ -4,11 +4,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
+
 #include <tape8/core/export.hpp>
 #include <tape8/core/scaling.hpp>
 #include <tape8/quantize/quantized_tensor.hpp>
 #include <tape8/quantize/recipe.hpp>
-#include <vector>
 
 namespace tape8 {
 
@@ -47,8 +48,8 @@ class TAPE8_API Quantizer {
   Scale scale() const;
   /// amax_history_len values; [0] takes the next pass's amax, the last one is the most recent.
   std::vector<float> amax_history() const;
-  /// Throws OptionError for a scale that is not positive and finite, a history of another length,
-  /// or an amax in it that is negative or not finite.
+  /// Throws OptionError for a scale that is not finite or below 2^-126, a history of another
+  /// length, or an amax in it that is negative or not finite.
   void set_state(Scale scale, std::span<const float> amax_history);
   /// Passes whose amax was NaN or Inf, and so left no trace in scale or history.
   std::int64_t non_finite_passes() const;

@@ -2,10 +2,11 @@
 
 #include <cstdint>
 #include <string_view>
+#include <variant>
+
 #include <tape8/core/dtype.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/scaling.hpp>
-#include <variant>
 
 namespace tape8 {
 

@@ -1,9 +1,9 @@
 #include "backend/cpu/isa.hpp"
 
-#include <fmt/ranges.h>
-
 #include <cstdlib>
 #include <vector>
+
+#include <fmt/ranges.h>
 
 #include "core/fail.hpp"
 #include "core/logger.hpp"

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdint>
+
+#include <omp.h>
+
 #include <tape8/core/threads.hpp>
 
 namespace tape8::cpu {

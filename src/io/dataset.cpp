@@ -57,6 +57,31 @@ void look_up(const std::uint8_t* bytes, std::int64_t count, const void* table, v
   for (std::int64_t i = 0; i < count; ++i) to[i] = values[bytes[i]];
 }
 
+void gather_examples(const Tensor& values, const Tensor& scaled_values,
+                     std::span<const std::int64_t> rows, Tensor& out) {
+  const std::int64_t features = out.shape()[1];
+  const std::int64_t row_bytes = values.nbytes() / values.shape()[0];
+  const auto* from = static_cast<const std::uint8_t*>(values.data());
+  auto* to = static_cast<std::uint8_t*>(out.mutable_data());
+  for (const std::int64_t row : rows) {
+    const std::uint8_t* source = from + row * row_bytes;
+    if (!scaled_values.defined()) {
+      std::memcpy(to, source, static_cast<std::size_t>(row_bytes));
+    } else if (bits(out.dtype()) == 32) {
+      look_up<std::uint32_t>(source, features, scaled_values.data(), to);
+    } else {
+      look_up<std::uint16_t>(source, features, scaled_values.data(), to);
+    }
+    to += features * bits(out.dtype()) / 8;
+  }
+}
+
+void gather_labels(const Tensor& labels, std::span<const std::int64_t> rows, Tensor& out) {
+  const std::span<const std::int32_t> from = labels.span<std::int32_t>();
+  std::transform(rows.begin(), rows.end(), out.mutable_span<std::int32_t>().begin(),
+                 [&](std::int64_t row) { return from[static_cast<std::size_t>(row)]; });
+}
+
 }  // namespace
 
 Batches::Batches(const Dataset& dataset, const BatchOptions& options, Rng rng)
@@ -69,6 +94,9 @@ Batches::Batches(const Dataset& dataset, const BatchOptions& options, Rng rng)
     values_ = scale(values_, dataset_.divisor, options_.dtype);
   }
   dataset_.labels = dataset_.labels.contiguous();
+  order_ = Tensor::empty({dataset_.size()}, DType::i64);
+  const std::span<std::int64_t> order = order_.mutable_span<std::int64_t>();
+  std::iota(order.begin(), order.end(), std::int64_t{0});
 }
 
 std::int64_t Batches::count() const {
@@ -86,32 +114,12 @@ bool Batches::load_next() {
   if (position_ == 0 && options_.shuffle) order_ = rng_.permutation(n);
 
   const std::int64_t rows = std::min(options_.batch_size, n - position_);
-  const std::int64_t features = dataset_.features();
-  batch_ = {.examples = Tensor::empty({rows, features}, options_.dtype),
+  batch_ = {.examples = Tensor::empty({rows, dataset_.features()}, options_.dtype),
             .labels = Tensor::empty({rows}, DType::i32)};
-  const auto* from = static_cast<const std::byte*>(values_.data());
-  auto* to = static_cast<std::byte*>(batch_.examples.mutable_data());
-  const std::int64_t from_bytes = features * bits(values_.dtype()) / 8;
-  const std::int64_t to_bytes = features * bits(options_.dtype) / 8;
-  const std::span<const std::int32_t> labels = dataset_.labels.span<std::int32_t>();
-  const std::span<std::int32_t> batch_labels = batch_.labels.mutable_span<std::int32_t>();
-  const std::span<const std::int64_t> order =
-      options_.shuffle ? order_.span<std::int64_t>() : std::span<const std::int64_t>{};
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t at =
-        options_.shuffle ? order[static_cast<std::size_t>(position_ + row)] : position_ + row;
-    const std::byte* source = from + at * from_bytes;
-    std::byte* target = to + row * to_bytes;
-    if (!scaled_.defined()) {
-      std::memcpy(target, source, static_cast<std::size_t>(to_bytes));
-    } else if (const auto* pixels = reinterpret_cast<const std::uint8_t*>(source);
-               options_.dtype == DType::f32) {
-      look_up<float>(pixels, features, scaled_.data(), target);
-    } else {
-      look_up<std::uint16_t>(pixels, features, scaled_.data(), target);
-    }
-    batch_labels[static_cast<std::size_t>(row)] = labels[static_cast<std::size_t>(at)];
-  }
+  const std::span<const std::int64_t> order = order_.span<std::int64_t>().subspan(
+      static_cast<std::size_t>(position_), static_cast<std::size_t>(rows));
+  gather_examples(values_, scaled_, order, batch_.examples);
+  gather_labels(dataset_.labels, order, batch_.labels);
   position_ += rows;
   return true;
 }

@@ -1,10 +1,9 @@
-#include <zlib.h>
-
 #include <string>
 
 #include <fmt/core.h>
-#include <spdlog/version.h>
 #include <nlohmann/json.hpp>
+#include <spdlog/version.h>
+#include <zlib.h>
 
 #include <tape8/tape8.hpp>
 

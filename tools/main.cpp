@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include <tape8/tape8.hpp>
 

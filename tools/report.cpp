@@ -1,10 +1,9 @@
 #include "report.hpp"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
-#include <tape8/backend/info.hpp>
-
 #include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
+
+#include <tape8/backend/info.hpp>
 
 #include "backend/cpu/isa.hpp"
 

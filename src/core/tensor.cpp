@@ -1,8 +1,9 @@
-#include <tape8/core/tensor.hpp>
-
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
+
+#include <tape8/core/tensor.hpp>
 
 #include "core/fail.hpp"
 #include "core/storage.hpp"
@@ -20,7 +21,13 @@ std::array<std::int64_t, kMaxRank> row_major_strides(const Shape& shape) {
   return strides;
 }
 
-std::int64_t bytes_for(std::int64_t count, DType dtype) { return (count * bits(dtype) + 7) / 8; }
+std::int64_t bytes_for(std::int64_t count, DType dtype) {
+  if (count > (std::numeric_limits<std::int64_t>::max() - 7) / bits(dtype)) {
+    fail<ShapeError>("tensor: the bytes must not pass 2^60: got {} elements of {}", count,
+                     to_string(dtype));
+  }
+  return (count * bits(dtype) + 7) / 8;
+}
 
 int checked_axis(const Shape& shape, int axis) {
   const int index = axis < 0 ? axis + shape.rank() : axis;
@@ -28,6 +35,20 @@ int checked_axis(const Shape& shape, int axis) {
     fail<ShapeError>("tensor: axis must lie within {} dimensions: got {}", shape.rank(), axis);
   }
   return index;
+}
+
+constexpr std::int64_t kMaxExtent = std::int64_t{1} << 58;
+
+/// The checks of memory that is the caller's.
+void check_memory(const void* data, std::int64_t elements, DType dtype) {
+  const auto alignment = static_cast<std::uintptr_t>(std::max(bits(dtype) / 8, 1));
+  if (data == nullptr && elements > 0) {
+    fail<OptionError>("wrap: data must not be null: got null for {} elements", elements);
+  }
+  if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0) {
+    fail<OptionError>("wrap: data must be aligned to {} bytes for {}: got {}", alignment,
+                      to_string(dtype), fmt::ptr(data));
+  }
 }
 
 /// Views start at any element, which has to be a byte.
@@ -57,19 +78,41 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
 }
 
 Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype, Deleter deleter, Device device) {
-  const auto alignment = static_cast<std::uintptr_t>(std::max(bits(dtype) / 8, 1));
-  if (data == nullptr && shape.numel() > 0) {
-    fail<OptionError>("wrap: data must not be null for shape {}", to_string(shape));
+  check_memory(data, shape.numel(), dtype);
+  return wrap_checked(data, shape, row_major_strides(shape), shape.numel(), dtype,
+                      std::move(deleter), device);
+}
+
+Tensor Tensor::wrap_strided(void* data, const Shape& shape, std::span<const std::int64_t> strides,
+                            DType dtype, Deleter deleter, Device device) {
+  check_viewable(dtype);
+  if (strides.size() != static_cast<std::size_t>(shape.rank())) {
+    fail<OptionError>("wrap: strides must be one a dimension: got {} for shape {}", strides.size(),
+                      to_string(shape));
   }
-  if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0) {
-    fail<OptionError>("wrap: data must be aligned to {} bytes for {}: got {}", alignment,
-                      to_string(dtype), fmt::ptr(data));
+  std::array<std::int64_t, kMaxRank> all{};
+  std::int64_t extent = shape.numel() == 0 ? 0 : 1;  // elements from the first to the last, both in
+  for (std::size_t axis = 0; axis < strides.size(); ++axis) {
+    const std::int64_t last = shape[static_cast<int>(axis)] - 1;
+    if (strides[axis] < 0 || (last > 0 && strides[axis] > (kMaxExtent - extent) / last)) {
+      fail<OptionError>("wrap: strides must not be negative nor past memory: got {}",
+                        strides[axis]);
+    }
+    if (last > 0 && extent > 0) extent += last * strides[axis];
+    all[axis] = strides[axis];
   }
+  check_memory(data, extent, dtype);
+  return wrap_checked(data, shape, all, extent, dtype, std::move(deleter), device);
+}
+
+Tensor Tensor::wrap_checked(void* data, const Shape& shape,
+                            const std::array<std::int64_t, kMaxRank>& strides, std::int64_t extent,
+                            DType dtype, Deleter deleter, const Device& device) {
   Tensor tensor;
   tensor.storage_ = std::make_shared<Storage>(
-      data, static_cast<std::size_t>(bytes_for(shape.numel(), dtype)), device, std::move(deleter));
+      data, static_cast<std::size_t>(bytes_for(extent, dtype)), device, std::move(deleter));
   tensor.shape_ = shape;
-  tensor.strides_ = row_major_strides(shape);
+  tensor.strides_ = strides;
   tensor.dtype_ = dtype;
   return tensor;
 }
@@ -107,10 +150,15 @@ void* Tensor::mutable_data() {
   return static_cast<std::byte*>(storage_->data()) + offset_ * bits(dtype_) / 8;
 }
 
+void Tensor::check_defined() const {
+  if (!defined()) fail<StateError>("tensor: must have values to read or write: got none");
+}
+
 void Tensor::check_span(DType wanted) const {
+  check_defined();
   if (wanted != dtype_) {
-    fail<DTypeError>("span: the element type must be the tensor's: got {} for {}", to_string(wanted),
-                     to_string(dtype_));
+    fail<DTypeError>("span: the element type must be the tensor's: got {} for {}",
+                     to_string(wanted), to_string(dtype_));
   }
   if (!is_contiguous()) {
     fail<ShapeError>("span: the tensor must be contiguous: got strides of a view");
@@ -176,7 +224,8 @@ Tensor Tensor::clone() const {
   if (!defined()) return {};
   Tensor copy = empty(shape_, dtype_, device());
   if (is_contiguous()) {
-    if (nbytes() > 0) std::memcpy(copy.storage_->data(), data(), static_cast<std::size_t>(nbytes()));
+    if (nbytes() > 0)
+      std::memcpy(copy.storage_->data(), data(), static_cast<std::size_t>(nbytes()));
   } else {
     copy.copy_from(*this);
   }

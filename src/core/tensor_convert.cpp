@@ -1,5 +1,8 @@
-// Conversions between element types, one value at a time: exact and general. Ops use the backend's casts.
+// Conversions between element types, one value at a time: exact and general. Ops use the backend's
+// casts.
 
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -22,6 +25,18 @@ template <class T>
 void store_as(std::byte* data, std::int64_t index, T value) {
   std::memcpy(data + index * static_cast<std::int64_t>(sizeof(T)), &value, sizeof(T));
 }
+
+/// The value of an integer, rounded to odd where f64 cannot hold it: a second rounding, to far
+/// fewer bits, then gives what rounding once gives.
+double narrowable(std::int64_t value) {
+  const auto nearest = static_cast<double>(value);
+  if (nearest == 0x1p63) return std::nextafter(nearest, 0.0);
+  const auto back = static_cast<std::int64_t>(nearest);
+  if (back == value || (std::bit_cast<std::uint64_t>(nearest) & 1U) != 0) return nearest;
+  return std::nextafter(nearest, back < value ? 0x1p63 : -0x1p63);
+}
+
+double narrowable(double value) { return value; }
 
 /// Float values go through double, which holds all of them; integers through int64.
 double load_float(const std::byte* data, DType dtype, std::int64_t index) {
@@ -66,15 +81,14 @@ void store(std::byte* data, DType dtype, std::int64_t index, Value value) {
       return store_as(data, index, static_cast<float>(value));
     case DType::bf16:
     case DType::f16:
-      return store_as(data, index, encode(dtype, static_cast<double>(value)));
+      return store_as(data, index, encode(dtype, narrowable(value)));
     case DType::e4m3:
     case DType::e5m2:
     case DType::e8m0:
-      return store_as(data, index,
-                      static_cast<std::uint8_t>(encode(dtype, static_cast<double>(value))));
+      return store_as(data, index, static_cast<std::uint8_t>(encode(dtype, narrowable(value))));
     case DType::e2m1: {
       const auto old = load_as<std::uint8_t>(data, index / 2);
-      const auto code = static_cast<std::uint8_t>(encode(dtype, static_cast<double>(value)));
+      const auto code = static_cast<std::uint8_t>(encode(dtype, narrowable(value)));
       const unsigned pair = index % 2 == 0 ? (old & 0xF0U) | code : (old & 0x0FU) | (code << 4U);
       return store_as(data, index / 2, static_cast<std::uint8_t>(pair));
     }
@@ -91,7 +105,8 @@ void store(std::byte* data, DType dtype, std::int64_t index, Value value) {
 
 /// Calls visit(row-major index, offset in elements) for each element of a view.
 template <class Visit>
-void for_each_element(const Shape& shape, std::span<const std::int64_t> strides, const Visit& visit) {
+void for_each_element(const Shape& shape, std::span<const std::int64_t> strides,
+                      const Visit& visit) {
   const std::int64_t count = shape.numel();
   std::array<std::int64_t, kMaxRank> index{};
   std::int64_t offset = 0;
@@ -115,11 +130,14 @@ const std::byte* bytes_of(const Tensor& tensor) {
 
 template <Element T>
 std::vector<T> Tensor::to_vector() const {
+  check_defined();
   std::vector<T> values(static_cast<std::size_t>(numel()));
   const std::byte* source = bytes_of(*this);
   for_each_element(shape_, strides(), [&](std::int64_t i, std::int64_t offset) {
     const auto index = static_cast<std::size_t>(i);
-    if constexpr (std::is_floating_point_v<T>) {
+    if constexpr (std::is_same_v<T, bool>) {
+      values[index] = load_float(source, dtype_, offset) != 0.0;
+    } else if constexpr (std::is_floating_point_v<T>) {
       values[index] = static_cast<T>(load_float(source, dtype_, offset));
     } else {
       values[index] = static_cast<T>(load_integer(source, dtype_, offset));
@@ -153,7 +171,8 @@ template bool Tensor::item<bool>() const;
 Tensor Tensor::from_values(const void* values, std::size_t count, DType source_dtype,
                            const Shape& shape, DType dtype) {
   if (static_cast<std::uint64_t>(shape.numel()) != count) {
-    fail<ShapeError>("from: shape {} needs {} values: got {}", to_string(shape), shape.numel(), count);
+    fail<ShapeError>("from: shape {} needs {} values: got {}", to_string(shape), shape.numel(),
+                     count);
   }
   // Only read, and not kept: the copy below is what is handed out.
   const Tensor source = wrap(const_cast<void*>(values), shape, source_dtype);
@@ -167,17 +186,18 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device
 }
 
 void Tensor::fill(double value) {
+  check_defined();
   auto* data = static_cast<std::byte*>(mutable_data());
-  for_each_element(shape_, strides(), [&](std::int64_t, std::int64_t offset) {
-    store(data, dtype_, offset, value);
-  });
+  for_each_element(shape_, strides(),
+                   [&](std::int64_t, std::int64_t offset) { store(data, dtype_, offset, value); });
 }
 
 void Tensor::copy_from(const Tensor& source) {
   if (!source.defined() || !defined() || source.shape_ != shape_) {
-    fail<ShapeError>("copy_from: the shapes must be equal: got {} into {}", to_string(source.shape_),
-                     to_string(shape_));
+    fail<ShapeError>("copy_from: the shapes must be equal: got {} into {}",
+                     to_string(source.shape_), to_string(shape_));
   }
+  if (shares_storage(source)) return copy_from(source.clone());
   const bool integers = is_integer(source.dtype_) || source.dtype_ == DType::boolean;
   // Row-major order of both sides at once: offsets of the source first.
   std::vector<std::int64_t> source_offsets;

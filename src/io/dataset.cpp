@@ -1,10 +1,10 @@
-#include <tape8/io/dataset.hpp>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
+
+#include <tape8/io/dataset.hpp>
 
 #include "core/fail.hpp"
 

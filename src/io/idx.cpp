@@ -1,5 +1,3 @@
-#include <tape8/io/idx.hpp>
-
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -8,6 +6,8 @@
 #include <vector>
 
 #include <fmt/ranges.h>
+
+#include <tape8/io/idx.hpp>
 
 #include "core/fail.hpp"
 #include "io/byte_stream.hpp"

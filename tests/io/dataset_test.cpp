@@ -1,5 +1,3 @@
-#include <tape8/io/dataset.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <tape8/core/error.hpp>
+#include <tape8/io/dataset.hpp>
 
 namespace tape8 {
 namespace {

@@ -1,11 +1,10 @@
-#include <tape8/io/idx.hpp>
-
-#include <sys/resource.h>
-
 #include <algorithm>
+#include <sys/resource.h>
 #include <utility>
 
 #include <doctest/doctest.h>
+
+#include <tape8/io/idx.hpp>
 
 #include "io/idx_files.hpp"
 #include "support/temp_dir.hpp"

@@ -19,7 +19,7 @@ class Storage;
 
 /// A typed n-dimensional array: a handle to shared memory, an offset, sizes and strides. Copying a
 /// Tensor copies the handle; clone() copies the values. Fresh tensors are row-major; slice() and
-/// transpose() give views. `Tensor{}` is none: defined() is false.
+/// transpose() give views. `Tensor{}` is none: defined() is false, and its values are a StateError.
 class TAPE8_API Tensor {
  public:
   using Deleter = std::function<void(void*)>;
@@ -33,8 +33,8 @@ class TAPE8_API Tensor {
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32,
                      Device device = {});
 
-  /// Copies row-major `values`, each rounded once to `dtype` (to nearest even; low-precision formats
-  /// saturate). Throws ShapeError unless there are shape.numel() of them.
+  /// Copies row-major `values`, each rounded once to `dtype` (to nearest even; low-precision
+  /// formats saturate). Throws ShapeError unless there are shape.numel() of them.
   template <Element T>
   static Tensor from(std::initializer_list<T> values, const Shape& shape,
                      DType dtype = dtype_of<T>()) {
@@ -51,10 +51,14 @@ class TAPE8_API Tensor {
   }
 
   /// Memory of the caller's: row-major, of shape.numel() elements, on `device`. It must outlive all
-  /// handles; `deleter(data)` is called once when the last one goes. Throws OptionError when `data` is
-  /// null with elements to hold or not aligned to the element.
+  /// handles; `deleter(data)` is called once when the last one goes. Throws OptionError when `data`
+  /// is null with elements to hold or not aligned to the element.
   static Tensor wrap(void* data, const Shape& shape, DType dtype, Deleter deleter = {},
                      Device device = {});
+  /// The same with strides of the caller's, in elements, none negative; throws OptionError
+  /// otherwise.
+  static Tensor wrap_strided(void* data, const Shape& shape, std::span<const std::int64_t> strides,
+                             DType dtype, Deleter deleter = {}, Device device = {});
   /// The same over a span; throws ShapeError when it is shorter than the shape.
   template <Element T>
   static Tensor wrap(std::span<T> values, const Shape& shape) {
@@ -113,7 +117,7 @@ class TAPE8_API Tensor {
   Tensor clone() const;
   /// This tensor if it has that type, else a copy with each value rounded once to `dtype`.
   Tensor to(DType dtype) const;
-  /// Overwrites the values, converting them; the shapes must be equal.
+  /// Overwrites the values, converting them; the shapes must be equal, the memory may be the same.
   void copy_from(const Tensor& source);
   void fill(double value);
 
@@ -128,7 +132,11 @@ class TAPE8_API Tensor {
  private:
   static Tensor from_values(const void* values, std::size_t count, DType source_dtype,
                             const Shape& shape, DType dtype);
+  static Tensor wrap_checked(void* data, const Shape& shape,
+                             const std::array<std::int64_t, kMaxRank>& strides, std::int64_t extent,
+                             DType dtype, Deleter deleter, const Device& device);
   static void check_wrap_length(std::size_t length, const Shape& shape);
+  void check_defined() const;
   void check_span(DType wanted) const;
 
   std::shared_ptr<Storage> storage_;

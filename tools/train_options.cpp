@@ -15,8 +15,16 @@ constexpr std::array<std::string_view, 2> kNorms{"layernorm", "rmsnorm"};
 constexpr std::array<std::string_view, 2> kOptimizers{"adamw", "sgd"};
 constexpr std::array<std::string_view, 2> kAmaxComputeAlgos{"max", "most_recent"};
 constexpr std::array<std::string_view, 2> kFp8Formats{"hybrid", "e4m3"};
-constexpr std::array<const char*, 4> kDelayedOptions{"--margin", "--amax-history-len",
-                                                     "--amax-compute-algo", "--fp8-format"};
+
+/// Options that some recipes take and the others would ignore.
+struct RecipeOption {
+  const char* name;
+  std::vector<std::string_view> recipes;
+};
+const std::array<RecipeOption, 4> kRecipeOptions{{{"--margin", {kDelayed}},
+                                                  {"--amax-history-len", {kDelayed}},
+                                                  {"--amax-compute-algo", {kDelayed}},
+                                                  {"--fp8-format", {kDelayed, kCurrent}}}};
 
 void add_run_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--data", options.data,
@@ -27,14 +35,15 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
       ->type_name("DIR");
   CLI::Option* recipe =
       app.add_option("--recipe", options.recipes,
-                     "How the matmuls run: fp32, bf16 (parameters and batches too;\n"
-                     "the optimizer keeps f32 master weights), or delayed (FP8 with\n"
-                     "delayed scaling; parameters in f32) (default fp32)")
+                     "How the matmuls run: fp32; bf16 (parameters and batches too,\n"
+                     "the optimizer keeps f32 master weights); FP8 with parameters\n"
+                     "in f32: delayed (scales from earlier steps), current (scales\n"
+                     "from the tensors themselves) (default fp32)")
           ->expected(1)
           ->type_name("NAME")
           ->check(one_of(kRecipeNames));
   app.add_option("--compare", options.recipes,
-                 "Several recipes, one run after the other: fp32,bf16,delayed")
+                 "Several recipes, one run after the other: fp32,bf16,delayed,current")
       ->delimiter(',')
       ->type_name("NAME,...")
       ->check(one_of(kRecipeNames))
@@ -130,20 +139,22 @@ void add_optimizer_options(CLI::App& app, TrainOptions& options) {
       ->group(kGroup);
 }
 
-void add_delayed_options(CLI::App& app, TrainOptions& options) {
-  constexpr const char* kGroup = "Recipe delayed";
-  app.add_option("--margin", options.margin,
-                 fmt::format("Scales are divided by 2^margin (default {})", options.margin))
+void add_fp8_options(CLI::App& app, TrainOptions& options) {
+  constexpr const char* kGroup = "FP8 recipes";
+  app.add_option(
+         "--margin", options.margin,
+         fmt::format("delayed: scales are divided by 2^margin (default {})", options.margin))
       ->type_name("N")
       ->check(whole_number(-64, 64))
       ->group(kGroup);
-  app.add_option("--amax-history-len", options.amax_history_len,
-                 fmt::format("Passes whose amax is kept (default {})", options.amax_history_len))
+  app.add_option(
+         "--amax-history-len", options.amax_history_len,
+         fmt::format("delayed: steps whose amax is kept (default {})", options.amax_history_len))
       ->type_name("N")
       ->check(whole_number(1))
       ->group(kGroup);
   app.add_option("--amax-compute-algo", options.amax_compute_algo,
-                 fmt::format("What scales are made from: {} of the history\n(default {})",
+                 fmt::format("delayed: what a scale is made from, {}\nof that history (default {})",
                              fmt::join(kAmaxComputeAlgos, ", "), options.amax_compute_algo))
       ->type_name("NAME")
       ->check(one_of(kAmaxComputeAlgos))
@@ -165,9 +176,13 @@ void check_distinct(const char* what, const std::vector<T>& values) {
   }
 }
 
+Fp8Format fp8_format(const TrainOptions& options) {
+  return options.fp8_format == "hybrid" ? Fp8Format::hybrid : Fp8Format::e4m3;
+}
+
 DelayedScaling delayed_scaling(const TrainOptions& options) {
   return {.margin = options.margin,
-          .format = options.fp8_format == "hybrid" ? Fp8Format::hybrid : Fp8Format::e4m3,
+          .format = fp8_format(options),
           .amax_history_len = options.amax_history_len,
           .amax_compute_algo = options.amax_compute_algo == "max" ? AmaxComputeAlgo::max
                                                                   : AmaxComputeAlgo::most_recent};
@@ -179,18 +194,20 @@ void add_options(CLI::App& app, TrainOptions& options) {
   add_run_options(app, options);
   add_model_options(app, options);
   add_optimizer_options(app, options);
-  add_delayed_options(app, options);
+  add_fp8_options(app, options);
 }
 
 void check_together(const CLI::App& app, const TrainOptions& options) {
   check_distinct("--compare", options.recipes);
   check_distinct("--seeds", options.seeds);
-  const auto& recipes = options.recipes;
-  if (std::find(recipes.begin(), recipes.end(), kDelayed) != recipes.end()) return;
-  for (const char* name : kDelayedOptions) {
-    if (app.count(name) > 0) {
-      throw UsageError(fmt::format("train: {} is for the recipe delayed: got {}", name,
-                                   fmt::join(recipes, ",")));
+  for (const auto& [name, recipes] : kRecipeOptions) {
+    const bool used = std::any_of(recipes.begin(), recipes.end(), [&](std::string_view recipe) {
+      return std::find(options.recipes.begin(), options.recipes.end(), recipe) !=
+             options.recipes.end();
+    });
+    if (app.count(name) > 0 && !used) {
+      throw UsageError(fmt::format("train: {} is for the recipes {}: got {}", name,
+                                   fmt::join(recipes, ", "), fmt::join(options.recipes, ",")));
     }
   }
 }
@@ -207,6 +224,7 @@ ModelConfig model_config(const TrainOptions& options, const Dataset& train,
   config.norm_type = options.norm == "layernorm" ? NormType::layernorm : NormType::rmsnorm;
   if (recipe_name == kBf16) config.dtype = DType::bf16;
   if (recipe_name == kDelayed) config.recipe = delayed_scaling(options);
+  if (recipe_name == kCurrent) config.recipe = CurrentScaling{.format = fp8_format(options)};
   return config;
 }
 

@@ -18,7 +18,8 @@ namespace tape8::tools {
 inline constexpr std::string_view kFp32 = "fp32";
 inline constexpr std::string_view kBf16 = "bf16";
 inline constexpr std::string_view kDelayed = "delayed";
-inline constexpr std::array kRecipeNames{kFp32, kBf16, kDelayed};
+inline constexpr std::string_view kCurrent = "current";
+inline constexpr std::array kRecipeNames{kFp32, kBf16, kDelayed, kCurrent};
 
 /// The options of `tape8 train`. The names have been checked.
 struct TrainOptions {

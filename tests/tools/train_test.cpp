@@ -44,16 +44,16 @@ std::vector<json> summaries(const Trained& trained) {
 }
 
 TEST_CASE("tape8 train: one summary a run, with exactly the promised keys, as its last line") {
-  const Trained trained = train("--compare fp32,bf16,delayed --seeds 1,2 --epochs 2");
+  const Trained trained = train("--compare fp32,bf16,delayed,current --seeds 1,2 --epochs 2");
   INFO(trained.result.err);
   REQUIRE(trained.result.status == 0);
   CHECK(trained.result.err.empty());
-  REQUIRE(trained.events.size() == 3 * 2 * (2 + 1));
+  REQUIRE(trained.events.size() == 4 * 2 * (2 + 1));
   const std::set<std::string> keys{"event",         "recipe",     "seed",
                                    "epochs",        "train_loss", "test_loss",
                                    "test_accuracy", "step_ms",    "saved_for_backward_bytes"};
   std::size_t run = 0;
-  for (const std::string recipe : {"fp32", "bf16", "delayed"}) {
+  for (const std::string recipe : {"fp32", "bf16", "delayed", "current"}) {
     for (const int seed : {1, 2}) {
       const json& summary = trained.events[3 * run + 2];
       CAPTURE(summary.dump());
@@ -110,7 +110,7 @@ TEST_CASE("tape8 train: the closing table has each run, a mean for each recipe, 
 }
 
 TEST_CASE("tape8 train: the seed alone decides, not the run nor the threads") {
-  for (const std::string recipe : {"fp32", "bf16", "delayed"}) {
+  for (const std::string recipe : {"fp32", "bf16", "delayed", "current"}) {
     CAPTURE(recipe);
     const std::string arguments = "--epochs 2 --activation swiglu --recipe " + recipe;
     const Trained first = train(arguments + " --seed 5 --threads 1");
@@ -123,7 +123,7 @@ TEST_CASE("tape8 train: the seed alone decides, not the run nor the threads") {
 }
 
 TEST_CASE("tape8 train: every recipe learns the digits") {
-  const Trained trained = train("--compare fp32,bf16,delayed --epochs 10 --seed 1");
+  const Trained trained = train("--compare fp32,bf16,delayed,current --epochs 10 --seed 1");
   REQUIRE(trained.result.status == 0);
   for (const json& summary : summaries(trained)) {
     CAPTURE(summary.dump());

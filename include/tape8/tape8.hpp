@@ -7,6 +7,7 @@
 #include <tape8/core/dtype.hpp>
 #include <tape8/core/error.hpp>
 #include <tape8/core/log.hpp>
+#include <tape8/core/memory.hpp>
 #include <tape8/core/norm_type.hpp>
 #include <tape8/core/rng.hpp>
 #include <tape8/core/scaling.hpp>

@@ -12,10 +12,11 @@
 
 namespace tape8 {
 
-// The flat kernel interface. Arguments are raw row-major memory on the backend's device, already checked
-// by the op that calls; outputs do not overlap inputs unless a comment allows it. Values are computed in
-// f32, and in f64 where x is f64; `Stat` memory (statistics, affine parameters, sums) is f32 then, or f64.
-// Any count may be 0. Sums run in an order that depends on the sizes alone, never on the threads.
+// The flat kernel interface. Arguments are raw row-major memory on the backend's device, already
+// checked by the op that calls; outputs do not overlap inputs unless a comment allows it. Values
+// are computed in f32, and in f64 where x is f64; `Stat` memory (statistics, affine parameters,
+// sums) is f32 then, or f64. Any count may be 0. Sums run in an order that depends on the sizes
+// alone, never on the threads.
 
 /// Memory to read. FP8 values count as float(q) * *scale_inv (null: 1).
 struct Input {
@@ -58,10 +59,10 @@ struct ActivationBackwardArgs {
   ActivationType type = Act::linear;
   ActivationParams params;
   std::int64_t rows = 0, cols = 0;
-  Input dy;                // [rows, cols]
-  Input x;                 // [rows, parts * cols]
-  Output dx;               // [rows, parts * cols]
-  Stat* dbias = nullptr;   // [parts * cols]; null: not wanted
+  Input dy;               // [rows, cols]
+  Input x;                // [rows, parts * cols]
+  Output dx;              // [rows, parts * cols]
+  Stat* dbias = nullptr;  // [parts * cols]; null: not wanted
 };
 
 /// layernorm or rmsnorm over the last axis of x: [rows, cols].
@@ -87,7 +88,7 @@ struct NormBackwardArgs {
   const Stat* gamma = nullptr;
   const Stat* mu = nullptr;  // layernorm only
   const Stat* rsigma = nullptr;
-  Output dx;              // data null: not wanted
+  Output dx;               // data null: not wanted
   Stat* dgamma = nullptr;  // [cols]; null: not wanted
   Stat* dbeta = nullptr;   // [cols]; null: not wanted
 };
@@ -103,10 +104,11 @@ struct GemmOperand {
 
 /// d = scale_inv_a * scale_inv_b * (a * b) + bias, accumulated over ascending k.
 ///
-/// Without an f32 operand all values are exact in bf16, and the products are summed as vdpbf16ps does:
-/// for each pair of k, acc = fma(a[2j], b[2j], fma(a[2j+1], b[2j+1], acc)) to nearest even with denormal
-/// inputs and results of each step flushed to a zero of their sign; an odd k is padded with zeros.
-/// With an f32 operand the other is decoded to f32 and acc = fma(a[j], b[j], acc) in IEEE arithmetic.
+/// Without an f32 operand all values are exact in bf16, and the products are summed as vdpbf16ps
+/// does: for each pair of k, acc = fma(a[2j], b[2j], fma(a[2j+1], b[2j+1], acc)) to nearest even
+/// with denormal inputs and results of each step flushed to a zero of their sign; an odd k is
+/// padded with zeros. With an f32 operand the other is decoded to f32 and acc = fma(a[j], b[j],
+/// acc) in IEEE arithmetic.
 struct GemmArgs {
   std::int64_t m = 0, n = 0, k = 0;
   GemmOperand a;               // [m, k]; memory [k, m] if transposed
@@ -118,10 +120,10 @@ struct GemmArgs {
 /// loss = mean over rows of logsumexp(logits[r]) - logits[r, labels[r]]; 0 for no rows.
 struct SoftmaxCrossEntropyArgs {
   std::int64_t rows = 0, classes = 0;
-  Input logits;                            // [rows, classes]
-  const std::int32_t* labels = nullptr;    // [rows], each in [0, classes)
-  Stat* loss = nullptr;                    // [1]
-  Stat* logsumexp = nullptr;               // [rows]
+  Input logits;                          // [rows, classes]
+  const std::int32_t* labels = nullptr;  // [rows], each in [0, classes)
+  Stat* loss = nullptr;                  // [1]
+  Stat* logsumexp = nullptr;             // [rows]
 };
 
 /// dlogits[r, c] = (exp(logits[r, c] - logsumexp[r]) - (c == labels[r])) * *dloss / rows.
@@ -170,8 +172,8 @@ struct SgdTensor {
   Output copy;
 };
 
-/// g = grad + weight_decay w; velocity = momentum velocity + g; w = w - learning_rate * (velocity, or g
-/// without momentum; g + momentum velocity with nesterov).
+/// g = grad + weight_decay w; velocity = momentum velocity + g; w = w - learning_rate * (velocity,
+/// or g without momentum; g + momentum velocity with nesterov).
 struct SgdArgs {
   std::span<const SgdTensor> tensors;
   float learning_rate = 0, momentum = 0, weight_decay = 0;

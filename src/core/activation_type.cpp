@@ -1,6 +1,6 @@
-#include <tape8/core/activation_type.hpp>
-
 #include <fmt/ranges.h>
+
+#include <tape8/core/activation_type.hpp>
 
 #include "core/fail.hpp"
 

@@ -76,24 +76,23 @@ std::uint16_t encode(DType dtype, double value) {
   const std::uint16_t sign = std::signbit(value) ? format.sign() : std::uint16_t{0};
   const double magnitude = std::fabs(value);
 
-  // Count in units of the last place, at the magnitude's exponent or that of the subnormals. The default
-  // rounding of nearbyint is to nearest even; scaling by powers of two is exact.
-  const int exponent = magnitude == 0.0 ? 1 - format.bias()
-                                        : std::max(std::ilogb(magnitude), 1 - format.bias());
-  const double units =
-      std::isinf(magnitude)
-          ? magnitude
-          : std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent));
-  const double rounded = std::isinf(units) ? units
-                                           : std::ldexp(units, exponent - format.mantissa_bits);
+  // Count in units of the last place, at the magnitude's exponent or that of the subnormals. The
+  // default rounding of nearbyint is to nearest even; scaling by powers of two is exact.
+  const int exponent =
+      magnitude == 0.0 ? 1 - format.bias() : std::max(std::ilogb(magnitude), 1 - format.bias());
+  const double units = std::isinf(magnitude)
+                           ? magnitude
+                           : std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent));
+  const double rounded =
+      std::isinf(units) ? units : std::ldexp(units, exponent - format.mantissa_bits);
   if (rounded > format.largest) {
     if (!format.saturates) return sign | format.infinity();
     return sign | encode(dtype, format.largest);
   }
   // Without the implicit bit, units carry over into the exponent field by themselves.
   const int field = exponent + format.bias() - 1;
-  const auto code =
-      static_cast<std::uint32_t>(units) + (static_cast<std::uint32_t>(field) << format.mantissa_bits);
+  const auto code = static_cast<std::uint32_t>(units) +
+                    (static_cast<std::uint32_t>(field) << format.mantissa_bits);
   return static_cast<std::uint16_t>(sign | code);
 }
 
@@ -110,10 +109,12 @@ double decode(DType dtype, std::uint16_t code) {
     return mantissa == 0 ? sign * std::numeric_limits<double>::infinity()
                          : std::numeric_limits<double>::quiet_NaN();
   }
-  if (dtype == DType::e4m3 && magnitude == format.nan) return std::numeric_limits<double>::quiet_NaN();
+  if (dtype == DType::e4m3 && magnitude == format.nan)
+    return std::numeric_limits<double>::quiet_NaN();
   const std::uint32_t implicit = field == 0 ? 0U : 1U << format.mantissa_bits;
   const int exponent = (field == 0 ? 1 : static_cast<int>(field)) - format.bias();
-  return sign * std::ldexp(static_cast<double>(mantissa | implicit), exponent - format.mantissa_bits);
+  return sign *
+         std::ldexp(static_cast<double>(mantissa | implicit), exponent - format.mantissa_bits);
 }
 
 }  // namespace tape8

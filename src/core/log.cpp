@@ -1,9 +1,9 @@
-#include <tape8/core/log.hpp>
-
 #include <cstdlib>
 #include <string_view>
 
 #include <spdlog/sinks/stdout_color_sinks.h>
+
+#include <tape8/core/log.hpp>
 
 #include "core/logger.hpp"
 
@@ -25,7 +25,8 @@ spdlog::level::level_enum level_from_environment() {
 spdlog::logger& logger() {
   // Never destroyed: objects with static lifetime may log while the program ends.
   static spdlog::logger& instance = [&]() -> spdlog::logger& {
-    auto* made = new spdlog::logger("tape8", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    auto* made =
+        new spdlog::logger("tape8", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     made->set_pattern("[%n %l] %v");
     made->set_level(level_from_environment());
     return *made;

@@ -1,8 +1,8 @@
-#include <tape8/core/rng.hpp>
-
 #include <cmath>
 #include <numbers>
 #include <utility>
+
+#include <tape8/core/rng.hpp>
 
 #include "core/fail.hpp"
 
@@ -76,7 +76,8 @@ Tensor Rng::normal(const Shape& shape, float mean, float stddev, DType dtype) {
   Tensor result = Tensor::empty(shape);
   const std::span<float> values = result.mutable_span<float>();
   const std::uint64_t draw = position_++;
-  // Box and Muller: two uniforms make two normals. In f64, so that libm's last bit does not show in f32.
+  // Box and Muller: two uniforms make two normals. In f64, so that libm's last bit does not show in
+  // f32.
   for (std::size_t i = 0; i < values.size(); i += 4) {
     const Block block = draw_block(seed_, draw, i / 4);
     for (std::size_t lane = 0; lane < 4 && i + lane < values.size(); ++lane) {
@@ -98,7 +99,8 @@ Tensor Rng::permutation(std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) values[static_cast<std::size_t>(i)] = i;
   Rng draws = split();
   for (std::int64_t i = n - 1; i > 0; --i) {
-    std::swap(values[static_cast<std::size_t>(i)], values[static_cast<std::size_t>(draws.below(i + 1))]);
+    std::swap(values[static_cast<std::size_t>(i)],
+              values[static_cast<std::size_t>(draws.below(i + 1))]);
   }
   return result;
 }

@@ -1,8 +1,8 @@
-#include <tape8/core/shape.hpp>
-
 #include <algorithm>
 
 #include <fmt/ranges.h>
+
+#include <tape8/core/shape.hpp>
 
 #include "core/fail.hpp"
 
@@ -20,7 +20,8 @@ Shape::Shape(std::span<const std::int64_t> sizes) {
   if (sizes.size() > kMaxRank) {
     fail<ShapeError>("shape: at most {} dimensions: got {}", kMaxRank, sizes.size());
   }
-  // The sizes are multiplied without the zeros, so that no later view of a part can overflow either.
+  // The sizes are multiplied without the zeros, so that no later view of a part can overflow
+  // either.
   std::int64_t product = 1;
   for (const std::int64_t size : sizes) {
     if (size < 0) {
@@ -55,14 +56,16 @@ Shape Shape::axes(int first, int last) const {
   if (begin < 0 || end > rank_ || begin > end) {
     fail<ShapeError>("shape: axes must lie within {} dimensions: got [{}, {})", rank_, first, last);
   }
-  return Shape(sizes().subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
+  return Shape(
+      sizes().subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
 }
 
 Shape Shape::joined(const Shape& tail) const {
   std::array<std::int64_t, 2 * kMaxRank> all{};
   auto out = std::copy(begin(), end(), all.begin());
   std::copy(tail.begin(), tail.end(), out);
-  return Shape(std::span<const std::int64_t>(all.data(), static_cast<std::size_t>(rank_ + tail.rank_)));
+  return Shape(
+      std::span<const std::int64_t>(all.data(), static_cast<std::size_t>(rank_ + tail.rank_)));
 }
 
 std::string to_string(const Shape& shape) {

@@ -33,6 +33,7 @@ class Storage {
   std::size_t bytes_;
   Device device_;
   Deleter deleter_;
+  bool owned_ = false;  // from the device's allocator
   std::atomic<std::uint64_t> version_{0};
 };
 

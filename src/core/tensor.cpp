@@ -1,9 +1,9 @@
-#include <tape8/core/tensor.hpp>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <utility>
+
+#include <tape8/core/tensor.hpp>
 
 #include "core/fail.hpp"
 #include "core/storage.hpp"
@@ -121,8 +121,8 @@ void Tensor::check_defined() const {
 void Tensor::check_span(DType wanted) const {
   check_defined();
   if (wanted != dtype_) {
-    fail<DTypeError>("span: the element type must be the tensor's: got {} for {}", to_string(wanted),
-                     to_string(dtype_));
+    fail<DTypeError>("span: the element type must be the tensor's: got {} for {}",
+                     to_string(wanted), to_string(dtype_));
   }
   if (!is_contiguous()) {
     fail<ShapeError>("span: the tensor must be contiguous: got strides of a view");
@@ -188,7 +188,8 @@ Tensor Tensor::clone() const {
   if (!defined()) return {};
   Tensor copy = empty(shape_, dtype_, device());
   if (is_contiguous()) {
-    if (nbytes() > 0) std::memcpy(copy.storage_->data(), data(), static_cast<std::size_t>(nbytes()));
+    if (nbytes() > 0)
+      std::memcpy(copy.storage_->data(), data(), static_cast<std::size_t>(nbytes()));
   } else {
     copy.copy_from(*this);
   }

@@ -1,4 +1,5 @@
-// Conversions between element types, one value at a time: exact and general. Ops use the backend's casts.
+// Conversions between element types, one value at a time: exact and general. Ops use the backend's
+// casts.
 
 #include <bit>
 #include <cmath>
@@ -25,8 +26,8 @@ void store_as(std::byte* data, std::int64_t index, T value) {
   std::memcpy(data + index * static_cast<std::int64_t>(sizeof(T)), &value, sizeof(T));
 }
 
-/// The value of an integer, rounded to odd where f64 cannot hold it: a second rounding, to far fewer
-/// bits, then gives what rounding once gives.
+/// The value of an integer, rounded to odd where f64 cannot hold it: a second rounding, to far
+/// fewer bits, then gives what rounding once gives.
 double narrowable(std::int64_t value) {
   const auto nearest = static_cast<double>(value);
   if (nearest == 0x1p63) return std::nextafter(nearest, 0.0);
@@ -104,7 +105,8 @@ void store(std::byte* data, DType dtype, std::int64_t index, Value value) {
 
 /// Calls visit(row-major index, offset in elements) for each element of a view.
 template <class Visit>
-void for_each_element(const Shape& shape, std::span<const std::int64_t> strides, const Visit& visit) {
+void for_each_element(const Shape& shape, std::span<const std::int64_t> strides,
+                      const Visit& visit) {
   const std::int64_t count = shape.numel();
   std::array<std::int64_t, kMaxRank> index{};
   std::int64_t offset = 0;
@@ -169,7 +171,8 @@ template bool Tensor::item<bool>() const;
 Tensor Tensor::from_values(const void* values, std::size_t count, DType source_dtype,
                            const Shape& shape, DType dtype) {
   if (static_cast<std::uint64_t>(shape.numel()) != count) {
-    fail<ShapeError>("from: shape {} needs {} values: got {}", to_string(shape), shape.numel(), count);
+    fail<ShapeError>("from: shape {} needs {} values: got {}", to_string(shape), shape.numel(),
+                     count);
   }
   // Only read, and not kept: the copy below is what is handed out.
   const Tensor source = wrap(const_cast<void*>(values), shape, source_dtype);
@@ -185,15 +188,14 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device
 void Tensor::fill(double value) {
   check_defined();
   auto* data = static_cast<std::byte*>(mutable_data());
-  for_each_element(shape_, strides(), [&](std::int64_t, std::int64_t offset) {
-    store(data, dtype_, offset, value);
-  });
+  for_each_element(shape_, strides(),
+                   [&](std::int64_t, std::int64_t offset) { store(data, dtype_, offset, value); });
 }
 
 void Tensor::copy_from(const Tensor& source) {
   if (!source.defined() || !defined() || source.shape_ != shape_) {
-    fail<ShapeError>("copy_from: the shapes must be equal: got {} into {}", to_string(source.shape_),
-                     to_string(shape_));
+    fail<ShapeError>("copy_from: the shapes must be equal: got {} into {}",
+                     to_string(source.shape_), to_string(shape_));
   }
   if (shares_storage(source)) return copy_from(source.clone());
   const bool integers = is_integer(source.dtype_) || source.dtype_ == DType::boolean;

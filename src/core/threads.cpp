@@ -1,8 +1,8 @@
-#include <tape8/core/threads.hpp>
-
 #include <atomic>
 
 #include <omp.h>
+
+#include <tape8/core/threads.hpp>
 
 #include "core/fail.hpp"
 

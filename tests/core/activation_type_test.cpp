@@ -1,10 +1,11 @@
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <tape8/core/activation_type.hpp>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tape8/core/activation_type.hpp>
 
 #include "support/expect.hpp"
 

@@ -1,7 +1,8 @@
-#include <doctest/doctest.h>
-
 #include <array>
 #include <string_view>
+
+#include <doctest/doctest.h>
+
 #include <tape8/core/device.hpp>
 #include <tape8/core/dtype.hpp>
 #include <tape8/core/norm_type.hpp>

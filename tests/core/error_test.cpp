@@ -1,10 +1,11 @@
-#include <doctest/doctest.h>
-
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+
+#include <doctest/doctest.h>
+
 #include <tape8/core/error.hpp>
 #include <tape8/core/tensor.hpp>
-#include <type_traits>
 
 namespace tape8 {
 namespace {

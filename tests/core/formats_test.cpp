@@ -1,12 +1,12 @@
 #include "core/formats.hpp"
 
-#include <doctest/doctest.h>
-
 #include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
+
+#include <doctest/doctest.h>
 
 #include "support/expect.hpp"
 #include "support/float_table.hpp"

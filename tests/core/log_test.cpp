@@ -1,8 +1,9 @@
-#include <doctest/doctest.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <string>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
 #include <tape8/core/log.hpp>
 #include <tape8/core/rng.hpp>
 

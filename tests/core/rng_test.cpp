@@ -1,12 +1,13 @@
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <tape8/core/rng.hpp>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tape8/core/rng.hpp>
 
 #include "support/expect.hpp"
 

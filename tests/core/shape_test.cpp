@@ -1,8 +1,9 @@
+#include <cstdint>
+#include <vector>
+
 #include <doctest/doctest.h>
 
-#include <cstdint>
 #include <tape8/core/shape.hpp>
-#include <vector>
 
 #include "support/expect.hpp"
 

@@ -1,11 +1,12 @@
-#include <doctest/doctest.h>
-
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <tape8/core/tensor.hpp>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tape8/core/tensor.hpp>
 
 #include "support/expect.hpp"
 #include "support/float_table.hpp"

@@ -1,11 +1,12 @@
-#include <doctest/doctest.h>
-
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <numeric>
-#include <tape8/core/tensor.hpp>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tape8/core/tensor.hpp>
 
 #include "support/expect.hpp"
 

@@ -1,8 +1,9 @@
+#include <numeric>
+#include <vector>
+
 #include <doctest/doctest.h>
 
-#include <numeric>
 #include <tape8/core/tensor.hpp>
-#include <vector>
 
 #include "support/expect.hpp"
 

@@ -1,12 +1,13 @@
 #pragma once
 
-#include <doctest/doctest.h>
-
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <tape8/core/error.hpp>
 #include <typeinfo>
+
+#include <doctest/doctest.h>
+
+#include <tape8/core/error.hpp>
 
 #include "support/values.hpp"
 

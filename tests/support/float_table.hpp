@@ -4,9 +4,10 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <vector>
+
 #include <tape8/core/dtype.hpp>
 #include <tape8/core/tensor.hpp>
-#include <vector>
 
 #include "support/values.hpp"
 

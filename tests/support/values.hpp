@@ -6,8 +6,9 @@
 #include <functional>
 #include <limits>
 #include <random>
-#include <tape8/core/tensor.hpp>
 #include <vector>
+
+#include <tape8/core/tensor.hpp>
 
 namespace tape8::test {
 

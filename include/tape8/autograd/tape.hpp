@@ -15,8 +15,8 @@
 
 namespace tape8 {
 
-/// Is shown the tensors that a node keeps for backward, so that the tape can count them and refuse to go
-/// on when one was changed in place.
+/// Is shown the tensors that a node keeps for backward, so that the tape can count them and refuse
+/// to go on when one was changed in place.
 class TAPE8_API SavedVisitor {
  public:
   virtual ~SavedVisitor() = default;
@@ -38,7 +38,8 @@ class TAPE8_API Gradients {
   virtual const Tensor& output() const = 0;
   /// False when nothing needs the gradient of input `index`: skip its computation.
   virtual bool needs(int index) const = 0;
-  /// The gradient of input `index`; throws ShapeError or DTypeError unless it is of the input's form.
+  /// The gradient of input `index`; throws ShapeError or DTypeError unless it is of the input's
+  /// form.
   virtual void set(int index, Tensor gradient) = 0;
 };
 
@@ -51,16 +52,16 @@ class TAPE8_API NodeFunction {
 };
 
 struct TapeOptions {
-  /// After each op, forward and backward: StateError naming the first that makes a NaN or Inf from finite
-  /// inputs. Also on when TAPE8_CHECK_FINITE=1 is in the environment.
+  /// After each op, forward and backward: StateError naming the first that makes a NaN or Inf from
+  /// finite inputs. Also on when TAPE8_CHECK_FINITE=1 is in the environment.
   bool check_finite = false;
 };
 
 struct BackwardOptions {
   /// Keep closures and saved tensors, so that backward may run again.
   bool retain = false;
-  /// Advance the scales of the quantizers that were used. False for all microbatches but the last: what
-  /// was noted is merged and kept until then.
+  /// Advance the scales of the quantizers that were used. False for all microbatches but the last:
+  /// what was noted is merged and kept until then.
   bool advance_quantizers = true;
 };
 
@@ -73,18 +74,18 @@ class TAPE8_API Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  /// Gradients of a result with one element, with respect to every parameter it depends on, added to
-  /// their grad(). Then the quantizers advance. Throws StateError when `loss` was not recorded here or
-  /// backward has run without `retain`; ShapeError when it has more than one element. When it throws,
-  /// no gradient and no quantizer has changed, and the tape is spent.
+  /// Gradients of a result with one element, with respect to every parameter it depends on, added
+  /// to their grad(). Then the quantizers advance. Throws StateError when `loss` was not recorded
+  /// here or backward has run without `retain`; ShapeError when it has more than one element. When
+  /// it throws, no gradient and no quantizer has changed, and the tape is spent.
   void backward(const Variable& loss, const BackwardOptions& options = {});
   /// The same from a cotangent `dy` of y's shape and dtype.
   void backward(const Variable& y, const Tensor& dy, const BackwardOptions& options = {});
 
   /// Nodes recorded.
   std::size_t size() const;
-  /// Bytes that the tape keeps for backward: each block of memory once, without parameters and casts of
-  /// them, which live on without the tape.
+  /// Bytes that the tape keeps for backward: each block of memory once, without parameters and
+  /// casts of them, which live on without the tape.
   std::int64_t saved_for_backward_bytes() const;
 
   /// The innermost tape of this thread, or null.
@@ -95,20 +96,18 @@ class TAPE8_API Tape {
   Impl& impl() { return *impl_; }
 
  private:
-  friend Variable record_node(std::string_view op, std::span<const Variable> inputs, Tensor output,
-                              std::unique_ptr<NodeFunction> function);
   std::unique_ptr<Impl> impl_;
 };
 
-/// True when an op on these inputs would be recorded: a tape is alive and one of them requires a
-/// gradient.
-TAPE8_API bool would_record(std::span<const Variable> inputs);
+namespace detail {
 
-/// Puts a node on the current tape and returns its result. Without a tape, or when no input requires a
-/// gradient, the result is a constant. Throws StateError when an input was recorded on another tape: use
-/// Variable{x.tensor()} to take it as a constant.
-TAPE8_API Variable record_node(std::string_view op, std::span<const Variable> inputs, Tensor output,
+/// Runs the checks of an op's result; true when the op is to be put on the current tape.
+TAPE8_API bool prepare_record(std::string_view op, std::span<const Variable> inputs,
+                              const Tensor& output);
+TAPE8_API Variable append_node(std::string_view op, std::span<const Variable> inputs, Tensor output,
                                std::unique_ptr<NodeFunction> function);
+
+}  // namespace detail
 
 /// What a node keeps for backward: a struct that shows its tensors to a SavedVisitor.
 template <class S>
@@ -121,33 +120,48 @@ struct NothingSaved {
   void visit(SavedVisitor&) const {}
 };
 
-/// Records an op that computed `output` from `inputs` (some may be none).
+namespace detail {
+
+/// A node's function made of saved state and a closure over it.
+template <class Saved, class Backward>
+class RecordedFunction final : public NodeFunction {
+ public:
+  RecordedFunction(Saved saved, Backward closure)
+      : saved_(std::move(saved)), backward_(std::move(closure)) {}
+  void visit(SavedVisitor& visitor) const override { saved_.visit(visitor); }
+  void backward(Gradients& gradients) const override { backward_(saved_, gradients); }
+
+ private:
+  Saved saved_;
+  Backward backward_;
+};
+
+}  // namespace detail
+
+/// Records an op that computed `output` from `inputs` (some may be none) and returns its result.
+/// Without a tape, or when no input requires a gradient, the result is a constant and `saved` is
+/// dropped. Throws StateError when an input was recorded on another tape: Variable{x.tensor()}
+/// takes it as a constant.
+///
+/// `backward(saved, gradients)` sets the gradient of each input that is needed. It runs at most
+/// once, unless backward retains; ops that it calls are not recorded.
 ///
 ///     struct Saved {
 ///       Tensor x;
 ///       void visit(SavedVisitor& visitor) const { visitor("x", x); }
 ///     };
-///     return record("square", {x}, y, Saved{x.tensor()}, [](const Saved& saved, Gradients& grads) {
+///     return record("square", {x}, y, Saved{x.tensor()}, [](const Saved& saved, Gradients& grads)
+///     {
 ///       if (grads.needs(0)) grads.set(0, ...2 * saved.x * grads.output()...);
 ///     });
 template <SavedState Saved, std::invocable<const Saved&, Gradients&> Backward>
 Variable record(std::string_view op, std::initializer_list<Variable> inputs, Tensor output,
                 Saved saved, Backward backward) {
-  class Function final : public NodeFunction {
-   public:
-    Function(Saved saved, Backward backward)
-        : saved_(std::move(saved)), backward_(std::move(backward)) {}
-    void visit(SavedVisitor& visitor) const override { saved_.visit(visitor); }
-    void backward(Gradients& gradients) const override { backward_(saved_, gradients); }
-
-   private:
-    Saved saved_;
-    Backward backward_;
-  };
   const std::span<const Variable> all(inputs.begin(), inputs.size());
-  if (!would_record(all)) return Variable{std::move(output)};
-  return record_node(op, all, std::move(output),
-                     std::make_unique<Function>(std::move(saved), std::move(backward)));
+  if (!detail::prepare_record(op, all, output)) return Variable{std::move(output)};
+  return detail::append_node(op, all, std::move(output),
+                             std::make_unique<detail::RecordedFunction<Saved, Backward>>(
+                                 std::move(saved), std::move(backward)));
 }
 
 }  // namespace tape8

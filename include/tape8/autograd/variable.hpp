@@ -25,8 +25,8 @@ class TAPE8_API Variable {
   const Shape& shape() const { return tensor().shape(); }
   DType dtype() const { return tensor().dtype(); }
 
-  /// What the backwards since zero_grad() have added up, in the leaf's shape and dtype; undefined before
-  /// the first, and for what is not a leaf.
+  /// What the backwards since zero_grad() have added up, in the leaf's shape and dtype; undefined
+  /// before the first, and for what is not a leaf.
   const Tensor& grad() const;
   void zero_grad();
 
@@ -50,8 +50,8 @@ class TAPE8_API Variable {
   std::shared_ptr<VariableState> state_;
 };
 
-/// A leaf that gradients flow to. It shares `tensor`'s memory. Throws DTypeError unless the type is one of
-/// f64, f32, bf16, f16.
+/// A leaf that gradients flow to. It shares `tensor`'s memory. Throws DTypeError unless the type is
+/// one of f64, f32, bf16, f16.
 TAPE8_API Variable parameter(Tensor tensor, std::string name = {});
 
 }  // namespace tape8

@@ -91,9 +91,9 @@ TAPE8_API std::string_view to_string(DType dtype);
 
 /// C++ types that tensors take their values from and give them back as.
 template <class T>
-concept Element = std::is_same_v<T, double> || std::is_same_v<T, float> ||
-    std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t> ||
-    std::is_same_v<T, std::uint8_t> || std::is_same_v<T, bool>;
+concept Element =
+    std::is_same_v<T, double> || std::is_same_v<T, float> || std::is_same_v<T, std::int32_t> ||
+    std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::uint8_t> || std::is_same_v<T, bool>;
 
 /// The DType whose memory is an array of T.
 template <Element T>

@@ -6,8 +6,8 @@
 
 namespace tape8 {
 
-/// Base of all that tape8 throws. The text reads "op: rule: what was got". A call that throws leaves
-/// every object as it was.
+/// Base of all that tape8 throws. The text reads "op: rule: what was got". A call that throws
+/// leaves every object as it was.
 class TAPE8_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -33,8 +33,8 @@ class TAPE8_API Tensor {
   static Tensor full(const Shape& shape, double value, DType dtype = DType::f32,
                      Device device = {});
 
-  /// Copies row-major `values`, each rounded once to `dtype` (to nearest even; low-precision formats
-  /// saturate). Throws ShapeError unless there are shape.numel() of them.
+  /// Copies row-major `values`, each rounded once to `dtype` (to nearest even; low-precision
+  /// formats saturate). Throws ShapeError unless there are shape.numel() of them.
   template <Element T>
   static Tensor from(std::initializer_list<T> values, const Shape& shape,
                      DType dtype = dtype_of<T>()) {
@@ -51,8 +51,8 @@ class TAPE8_API Tensor {
   }
 
   /// Memory of the caller's: row-major, of shape.numel() elements, on `device`. It must outlive all
-  /// handles; `deleter(data)` is called once when the last one goes. Throws OptionError when `data` is
-  /// null with elements to hold or not aligned to the element.
+  /// handles; `deleter(data)` is called once when the last one goes. Throws OptionError when `data`
+  /// is null with elements to hold or not aligned to the element.
   static Tensor wrap(void* data, const Shape& shape, DType dtype, Deleter deleter = {},
                      Device device = {});
   /// The same over a span; throws ShapeError when it is shorter than the shape.

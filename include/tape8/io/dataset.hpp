@@ -17,10 +17,10 @@ enum class Split { train, test };
 
 /// Labelled examples in memory.
 struct Dataset {
-  Tensor examples;             ///< [n, ...] as the file holds them (u8 for IDX)
-  Tensor labels;               ///< i32 [n], each in [0, classes)
+  Tensor examples;  ///< [n, ...] as the file holds them (u8 for IDX)
+  Tensor labels;    ///< i32 [n], each in [0, classes)
   std::int64_t classes = 0;
-  float divisor = 1.0F;        ///< examples are divided by it as they go into batches
+  float divisor = 1.0F;  ///< examples are divided by it as they go into batches
 
   std::int64_t size() const { return labels.numel(); }
   /// Values of one example.
@@ -39,8 +39,8 @@ struct BatchOptions {
   DType dtype = DType::f32;      ///< f32, bf16 or f16
 };
 
-/// The batches of some epochs over a dataset, to be walked once by a range-based for. Holds what it was
-/// given.
+/// The batches of some epochs over a dataset, to be walked once by a range-based for. Holds what it
+/// was given.
 class TAPE8_API Batches {
  public:
   Batches(Dataset dataset, const BatchOptions& options, Rng rng);

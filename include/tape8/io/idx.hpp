@@ -8,16 +8,17 @@
 
 namespace tape8 {
 
-/// Reads one IDX file of unsigned bytes (the MNIST format; http://yann.lecun.com/exdb/mnist), plain or
-/// gzip: a u8 tensor of the sizes in its header. Throws IoError naming the file and what is wrong:
-/// missing, empty, truncated, trailing bytes, a damaged gzip stream, another magic number, sizes that do
-/// not fit the file. Nothing is allocated on the word of a header alone.
+/// Reads one IDX file of unsigned bytes (the MNIST format; http://yann.lecun.com/exdb/mnist), plain
+/// or gzip: a u8 tensor of the sizes in its header. Throws IoError naming the file and what is
+/// wrong: missing, empty, truncated, trailing bytes, a damaged gzip stream, another magic number,
+/// sizes that do not fit the file. Nothing is allocated on the word of a header alone.
 TAPE8_API Tensor read_idx(const std::filesystem::path& file);
 
 /// The images and labels of one split of an IDX data set in a directory, under MNIST's own names
-/// (train-images-idx3-ubyte, t10k-...) or with "test" for "t10k", each plain or with .gz. The divisor is
-/// the largest training pixel, for both splits. Throws IoError, also when the counts differ or a label of
-/// the test split lies outside the classes of the training split (one more than its largest label).
+/// (train-images-idx3-ubyte, t10k-...) or with "test" for "t10k", each plain or with .gz. The
+/// divisor is the largest training pixel, for both splits. Throws IoError, also when the counts
+/// differ or a label of the test split lies outside the classes of the training split (one more
+/// than its largest label).
 TAPE8_API Dataset load_idx(const std::filesystem::path& directory, Split split);
 
 }  // namespace tape8

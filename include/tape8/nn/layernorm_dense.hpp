@@ -25,8 +25,8 @@ struct LayerNormDenseConfig {
   Initializer bias_init = constant(0.0F);
 };
 
-/// x [..., in_features] -> norm(x) * kernel + bias [..., out_features]; see layernorm_dense(). gamma
-/// starts as the identity, beta (layernorm only) as zeros.
+/// x [..., in_features] -> norm(x) * kernel + bias [..., out_features]; see layernorm_dense().
+/// gamma starts as the identity, beta (layernorm only) as zeros.
 class TAPE8_API LayerNormDense {
  public:
   /// Throws OptionError unless both sizes are at least 1.
@@ -36,9 +36,9 @@ class TAPE8_API LayerNormDense {
 
   std::vector<Variable> parameters() const;
   const Variable& kernel() const { return kernel_; }
-  const Variable& bias() const { return bias_; }    ///< none without use_bias
+  const Variable& bias() const { return bias_; }  ///< none without use_bias
   const Variable& gamma() const { return gamma_; }
-  const Variable& beta() const { return beta_; }    ///< none for rmsnorm
+  const Variable& beta() const { return beta_; }  ///< none for rmsnorm
   const QuantizerSet& quantizer_set() const { return quantizer_set_; }
 
  private:

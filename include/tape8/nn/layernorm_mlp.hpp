@@ -31,8 +31,8 @@ struct LayerNormMLPConfig {
 };
 
 /// The MLP half of a transformer layer, without the residual:
-/// x [..., hidden] -> norm -> dense [..., n * intermediate] -> activation -> dense [..., hidden], where n
-/// is the number of parts of the activation.
+/// x [..., hidden] -> norm -> dense [..., n * intermediate] -> activation -> dense [..., hidden],
+/// where n is the number of parts of the activation.
 class TAPE8_API LayerNormMLP {
  public:
   /// Throws OptionError unless both sizes are at least 1.

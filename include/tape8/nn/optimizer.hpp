@@ -9,8 +9,8 @@
 
 namespace tape8 {
 
-/// Parameters and, for each, what an optimizer keeps in f32: master weights (for parameters in 16 bits;
-/// an f32 parameter is its own) and moments.
+/// Parameters and, for each, what an optimizer keeps in f32: master weights (for parameters in 16
+/// bits; an f32 parameter is its own) and moments.
 class TAPE8_API Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -26,8 +26,8 @@ class TAPE8_API Optimizer {
   std::int64_t steps() const { return steps_; }
 
  protected:
-  /// Throws OptionError for no parameters, or one that is none or not a leaf; DTypeError for one that is
-  /// not f32, bf16 or f16.
+  /// Throws OptionError for no parameters, or one that is none or not a leaf; DTypeError for one
+  /// that is not f32, bf16 or f16.
   Optimizer(const char* name, std::vector<Variable> parameters, float learning_rate);
 
   struct Slot {
@@ -51,8 +51,8 @@ struct AdamWOptions {
   float weight_decay = 0.01F;
 };
 
-/// Adam with decoupled weight decay (Loshchilov and Hutter, "Decoupled weight decay regularization",
-/// ICLR 2019).
+/// Adam with decoupled weight decay (Loshchilov and Hutter, "Decoupled weight decay
+/// regularization", ICLR 2019).
 class TAPE8_API AdamW : public Optimizer {
  public:
   /// Throws OptionError for a negative rate, epsilon or decay, or betas outside [0, 1).
@@ -73,8 +73,8 @@ struct SGDOptions {
 /// Stochastic gradient descent: v = momentum v + g, w -= learning_rate v.
 class TAPE8_API SGD : public Optimizer {
  public:
-  /// Throws OptionError for a negative rate or decay, a momentum outside [0, 1), or nesterov without
-  /// momentum.
+  /// Throws OptionError for a negative rate or decay, a momentum outside [0, 1), or nesterov
+  /// without momentum.
   explicit SGD(std::vector<Variable> parameters, const SGDOptions& options = {});
   void step() override;
 

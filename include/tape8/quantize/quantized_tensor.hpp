@@ -9,19 +9,19 @@ namespace tape8 {
 
 /// One buffer that a matmul can read: values, and what they are multiplied by after decoding.
 struct QuantizedPart {
-  Tensor data;                                     ///< e4m3 or e5m2 bytes; any type for mode none
-  Tensor scale_inv;                                ///< f32; per_tensor: one value; none: undefined
+  Tensor data;       ///< e4m3 or e5m2 bytes; any type for mode none
+  Tensor scale_inv;  ///< f32; per_tensor: one value; none: undefined
   ScalingMode scaling_mode = ScalingMode::none;
-  DType dq_dtype = DType::f32;                     ///< what dequantize() rounds to
+  DType dq_dtype = DType::f32;  ///< what dequantize() rounds to
 };
 
-/// A tensor as matmuls use it. A per-tensor cast serves both usages from one buffer; a tensor that is
-/// not quantized is an operand with scaling mode none.
+/// A tensor as matmuls use it. A per-tensor cast serves both usages from one buffer; a tensor that
+/// is not quantized is an operand with scaling mode none.
 class TAPE8_API QuantizedTensor {
  public:
   QuantizedTensor() = default;
-  explicit QuantizedTensor(Tensor tensor);        ///< not quantized
-  explicit QuantizedTensor(QuantizedPart both);   ///< one buffer for both usages
+  explicit QuantizedTensor(Tensor tensor);       ///< not quantized
+  explicit QuantizedTensor(QuantizedPart both);  ///< one buffer for both usages
 
   bool defined() const { return part_.data.defined(); }
   const Shape& shape() const { return part_.data.shape(); }

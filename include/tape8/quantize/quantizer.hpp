@@ -15,13 +15,13 @@ namespace tape8 {
 
 class QuantizerState;
 
-/// Casts tensors of one role to the recipe's format and keeps the state that this needs (delayed
-/// scaling: scale and amax history). A shared handle: copies share the state, clone() does not.
-/// `Quantizer{}` is none: what it is given stays in high precision.
+/// Casts tensors of one role to the recipe's format and keeps the state that this needs: scale and
+/// amax history for delayed scaling, none for current scaling. A shared handle: copies share the
+/// state, clone() does not. `Quantizer{}` is none: what it is given stays in high precision.
 ///
 /// State moves only through a tape: casts under it note their amax there, and when its backward
-/// completes, scale and history advance once (NVIDIA's delayed scaling: h[0] = noted amax; the scale is
-/// made from the history; the history shifts by one).
+/// completes, scale and history advance once (NVIDIA's delayed scaling: h[0] = noted amax; the
+/// scale is made from the history; the history shifts by one).
 class TAPE8_API Quantizer {
  public:
   Quantizer() = default;
@@ -32,7 +32,8 @@ class TAPE8_API Quantizer {
   /// Another quantizer that starts from this one's state.
   Quantizer clone() const;
 
-  /// Casts x (f32 or bf16). Under a live tape the amax is noted; without one nothing changes. None: x.
+  /// Casts x (f32 or bf16). Under a live tape the amax is noted; without one nothing changes. None:
+  /// x.
   QuantizedTensor quantize(const Tensor& x) const;
 
   /// The format that quantize() writes.
@@ -41,12 +42,14 @@ class TAPE8_API Quantizer {
   TensorRole role() const;
   const std::string& checkpoint_name() const;
 
+  // Delayed scaling's state; with another recipe these throw StateError.
+
   /// What the next cast multiplies by.
   Scale scale() const;
   /// amax_history_len values; [0] takes the next pass's amax, the last one is the most recent.
   std::vector<float> amax_history() const;
-  /// Throws OptionError for a scale that is not positive and finite, a history of another length, or an
-  /// amax in it that is negative or not finite.
+  /// Throws OptionError for a scale that is not finite or below 2^-126, a history of another
+  /// length, or an amax in it that is negative or not finite.
   void set_state(Scale scale, std::span<const float> amax_history);
   /// Passes whose amax was NaN or Inf, and so left no trace in scale or history.
   std::int64_t non_finite_passes() const;
@@ -58,17 +61,22 @@ class TAPE8_API Quantizer {
 
  private:
   const QuantizerState& checked(const char* call) const;
+  const QuantizerState& checked_delayed(const char* call) const;
 
   std::shared_ptr<QuantizerState> state_;
 };
 
-/// The quantizers of one matmul. `QuantizerSet{}` is the no-op set.
+/// The quantizers of one matmul. `QuantizerSet{}` is the no-op set; a role without a quantizer
+/// stays in the compute dtype.
 struct TAPE8_API QuantizerSet {
   Quantizer x;
   Quantizer kernel;
   Quantizer dgrad;
+  BackwardOverride backward_override = BackwardOverride::none;
 
-  QuantizerSet clone() const { return {x.clone(), kernel.clone(), dgrad.clone()}; }
+  QuantizerSet clone() const {
+    return {x.clone(), kernel.clone(), dgrad.clone(), backward_override};
+  }
 };
 
 /// A quantizer of that recipe; none for HighPrecision. Throws OptionError for options out of range.

@@ -13,8 +13,8 @@ std::string_view to_string(Isa isa);
 /// The sets that this machine and build have, fastest first; never empty.
 std::span<const Isa> available_isas();
 
-/// The fastest available set, or the one that TAPE8_ISA names. An unknown name or a set that this machine
-/// lacks is an OptionError.
+/// The fastest available set, or the one that TAPE8_ISA names. An unknown name or a set that this
+/// machine lacks is an OptionError.
 Isa selected_isa();
 
 }  // namespace tape8::cpu

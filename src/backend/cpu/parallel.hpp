@@ -12,9 +12,9 @@ namespace tape8::cpu {
 /// Single-thread work below which starting a thread team costs more than it saves.
 inline constexpr double kSerialNanoseconds = 20000.0;
 
-/// Calls body(begin, end) over consecutive ranges that cover [0, count), on a thread each where `count`
-/// items of about `item_nanoseconds` are worth a team. The body must not throw and must give results
-/// that do not depend on where the ranges are cut.
+/// Calls body(begin, end) over consecutive ranges that cover [0, count), on a thread each where
+/// `count` items of about `item_nanoseconds` are worth a team. The body must not throw and must
+/// give results that do not depend on where the ranges are cut.
 template <class Body>
 void parallel_for(std::int64_t count, double item_nanoseconds, const Body& body) {
   if (count <= 0) return;

@@ -1,0 +1,72 @@
+#include "autograd/saved_tensors.hpp"
+
+#include <utility>
+
+#include "core/fail.hpp"
+
+namespace tape8 {
+namespace {
+
+/// Calls visit(name, tensor, counted) for each saved tensor.
+template <class Visit>
+class Visitor final : public SavedVisitor {
+ public:
+  explicit Visitor(Visit visit) : visit_(std::move(visit)) {}
+
+ private:
+  void visit(std::string_view name, const Tensor& tensor, bool counted) override {
+    if (tensor.defined()) visit_(name, tensor, counted);
+  }
+
+  Visit visit_;
+};
+
+template <class Visit>
+void for_each_saved(const NodeFunction& function, Visit visit) {
+  Visitor<Visit> visitor(std::move(visit));
+  function.visit(visitor);
+}
+
+}  // namespace
+
+void SavedVisitor::operator()(std::string_view name, const QuantizedTensor& tensor) {
+  if (!tensor.defined()) return;
+  visit(name, tensor.rowwise().data, true);
+  visit(name, tensor.rowwise().scale_inv, true);
+}
+
+void SavedVisitor::borrowed(std::string_view name, const QuantizedTensor& tensor) {
+  if (!tensor.defined()) return;
+  visit(name, tensor.rowwise().data, false);
+  visit(name, tensor.rowwise().scale_inv, false);
+}
+
+std::vector<std::uint64_t> saved_versions(const NodeFunction& function) {
+  std::vector<std::uint64_t> versions;
+  for_each_saved(function, [&](std::string_view, const Tensor& tensor, bool) {
+    versions.push_back(tensor.version());
+  });
+  return versions;
+}
+
+void check_saved_versions(std::string_view op, const NodeFunction& function,
+                          const std::vector<std::uint64_t>& versions) {
+  std::size_t index = 0;
+  for_each_saved(function, [&](std::string_view name, const Tensor& tensor, bool) {
+    const std::uint64_t recorded = versions.at(index++);
+    if (tensor.version() != recorded) {
+      fail<StateError>(
+          "{}: saved tensor {} must not change before backward: got version {}, was {}", op, name,
+          tensor.version(), recorded);
+    }
+  });
+}
+
+void collect_saved_blocks(const NodeFunction& function,
+                          std::unordered_set<const Storage*>& blocks) {
+  for_each_saved(function, [&](std::string_view, const Tensor& tensor, bool counted) {
+    if (counted) blocks.insert(tensor.storage());
+  });
+}
+
+}  // namespace tape8

@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include <tape8/autograd/tape.hpp>
+
+#include "autograd/finite_check.hpp"
+#include "autograd/saved_tensors.hpp"
+#include "autograd/tape_impl.hpp"
+#include "core/fail.hpp"
+#include "core/storage.hpp"
+
+namespace tape8 {
+namespace {
+
+thread_local Tape* current_tape = nullptr;
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> id{0};
+  return ++id;
+}
+
+bool environment_checks_finite() {
+  const char* value = std::getenv("TAPE8_CHECK_FINITE");
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+}  // namespace
+
+Tape* exchange_current_tape(Tape* tape) {
+  AmaxNotes::exchange_current(tape == nullptr ? nullptr : &tape->impl().notes());
+  return std::exchange(current_tape, tape);
+}
+
+Tape::Tape(const TapeOptions& options) : impl_(std::make_unique<Impl>(options)) {
+  impl_->outer = exchange_current_tape(this);
+}
+
+Tape::~Tape() {
+  if (current_tape == this) {
+    exchange_current_tape(impl_->outer);
+    return;
+  }
+  // Not the innermost: take it out of the chain of those within it.
+  for (Tape* tape = current_tape; tape != nullptr; tape = tape->impl_->outer) {
+    if (tape->impl_->outer == this) tape->impl_->outer = impl_->outer;
+  }
+}
+
+void Tape::backward(const Variable& loss, const BackwardOptions& options) {
+  impl_->backward(loss, Tensor{}, options);
+}
+
+void Tape::backward(const Variable& y, const Tensor& dy, const BackwardOptions& options) {
+  if (!dy.defined()) fail<OptionError>("backward: dy must be given: got none");
+  impl_->backward(y, dy, options);
+}
+
+std::size_t Tape::size() const { return impl_->size(); }
+std::int64_t Tape::saved_for_backward_bytes() const { return impl_->saved_for_backward_bytes(); }
+Tape* Tape::current() { return current_tape; }
+
+Tape::Impl::Impl(const TapeOptions& options)
+    : id_(next_id()), check_finite_(options.check_finite || environment_checks_finite()) {}
+
+Edge Tape::Impl::edge_to(std::string_view op, std::size_t index, const Variable& input) const {
+  if (!input.defined() || !input.requires_grad()) return {};
+  const VariableState& state = *input.state();
+  Edge edge{.shape = input.shape(), .dtype = input.dtype()};
+  if (state.is_leaf()) {
+    edge.kind = Edge::Kind::leaf;
+    edge.leaf = input.state();
+    return edge;
+  }
+  if (state.tape_id != id_) {
+    fail<StateError>(
+        "{}: input {} must come from the current tape: got the result of an op on another one "
+        "(Variable{{x.tensor()}} takes it as a constant)",
+        op, index);
+  }
+  edge.kind = Edge::Kind::node;
+  edge.node = state.node;
+  return edge;
+}
+
+Variable Tape::Impl::append(std::string_view op, std::span<const Variable> inputs, Tensor output,
+                            std::unique_ptr<NodeFunction> function) {
+  Node node{.op = std::string(op),
+            .shape = output.shape(),
+            .dtype = output.dtype(),
+            .device = output.device()};
+  node.edges.reserve(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    node.edges.push_back(edge_to(op, i, inputs[i]));
+  }
+  node.saved_versions = saved_versions(*function);
+  node.function = std::move(function);
+
+  auto state = std::make_shared<VariableState>();
+  state->value = std::move(output);
+  state->requires_grad = true;
+  state->tape_id = id_;
+  state->node = nodes_.size();
+  nodes_.push_back(std::move(node));
+  return Variable(std::move(state));
+}
+
+std::int64_t Tape::Impl::saved_for_backward_bytes() const {
+  std::unordered_set<const Storage*> blocks;
+  std::unordered_set<const Storage*> parameters;
+  for (const Node& node : nodes_) {
+    if (node.function != nullptr) collect_saved_blocks(*node.function, blocks);
+    for (const Edge& edge : node.edges) {
+      if (edge.kind == Edge::Kind::leaf) parameters.insert(edge.leaf->value.storage());
+    }
+  }
+  std::int64_t bytes = 0;
+  for (const Storage* block : blocks) {
+    if (!parameters.contains(block)) bytes += static_cast<std::int64_t>(block->nbytes());
+  }
+  return bytes;
+}
+
+namespace detail {
+
+bool prepare_record(std::string_view op, std::span<const Variable> inputs, const Tensor& output) {
+  if (!output.defined()) fail<OptionError>("{}: the output must be given: got none", op);
+  if (current_tape == nullptr) return false;
+  if (current_tape->impl().check_finite()) check_forward_finite(op, inputs, output);
+  return std::any_of(inputs.begin(), inputs.end(), [](const Variable& input) {
+    return input.defined() && input.requires_grad();
+  });
+}
+
+Variable append_node(std::string_view op, std::span<const Variable> inputs, Tensor output,
+                     std::unique_ptr<NodeFunction> function) {
+  return current_tape->impl().append(op, inputs, std::move(output), std::move(function));
+}
+
+}  // namespace detail
+}  // namespace tape8

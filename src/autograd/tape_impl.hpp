@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tape8/autograd/tape.hpp>
+
+#include "autograd/variable_state.hpp"
+#include "quantize/amax_notes.hpp"
+
+namespace tape8 {
+
+/// Where the gradient of one input goes, to a leaf, to an earlier node, or nowhere, and its form.
+struct Edge {
+  enum class Kind { none, leaf, node };
+  Kind kind = Kind::none;
+  std::shared_ptr<VariableState> leaf;
+  std::size_t node = 0;
+  Shape shape;
+  DType dtype = DType::f32;
+};
+
+/// One recorded op. It holds no input, so that only what its function saved stays in memory.
+struct Node {
+  std::string op;
+  std::vector<Edge> edges;
+  Shape shape;  // of the output
+  DType dtype = DType::f32;
+  Device device;
+  std::unique_ptr<NodeFunction> function;     // null once backward has passed
+  std::vector<std::uint64_t> saved_versions;  // in the order that the function shows them
+};
+
+class Tape::Impl {
+ public:
+  explicit Impl(const TapeOptions& options);
+
+  Variable append(std::string_view op, std::span<const Variable> inputs, Tensor output,
+                  std::unique_ptr<NodeFunction> function);
+  /// `dy` undefined: ones, for a result with one element.
+  void backward(const Variable& y, Tensor dy, const BackwardOptions& options);
+  std::int64_t saved_for_backward_bytes() const;
+
+  std::size_t size() const { return nodes_.size(); }
+  bool check_finite() const { return check_finite_; }
+  AmaxNotes& notes() { return notes_; }
+
+  Tape* outer = nullptr;  // the tape that was current before
+
+ private:
+  class Run;
+
+  Edge edge_to(std::string_view op, std::size_t index, const Variable& input) const;
+  Tensor checked_cotangent(const Variable& y, Tensor dy) const;
+
+  std::uint64_t id_;
+  bool check_finite_;
+  bool spent_ = false;
+  AmaxNotes notes_;
+  std::vector<Node> nodes_;
+};
+
+/// Makes `tape` (or none) current on this thread, for ops and for the notes of casts; returns what
+/// was.
+Tape* exchange_current_tape(Tape* tape);
+
+}  // namespace tape8

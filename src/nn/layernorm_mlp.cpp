@@ -1,0 +1,50 @@
+#include <tape8/nn/layernorm_mlp.hpp>
+#include <tape8/nn/parameters.hpp>
+#include <tape8/ops/activation.hpp>
+
+#include "nn/sizes.hpp"
+
+namespace tape8 {
+namespace {
+
+LayerNormDenseConfig dense_1_config(const LayerNormMLPConfig& config) {
+  return {.in_features = checked_size("layernorm_mlp", "hidden", config.hidden),
+          .out_features = checked_size("layernorm_mlp", "intermediate", config.intermediate) *
+                          config.activation_type.count(),
+          .norm_type = config.norm_type,
+          .zero_centered_gamma = config.zero_centered_gamma,
+          .epsilon = config.epsilon,
+          .use_bias = config.use_bias,
+          .recipe = config.recipe,
+          .dtype = config.dtype,
+          .kernel_init = config.kernel_init,
+          .bias_init = config.bias_init};
+}
+
+DenseConfig dense_2_config(const LayerNormMLPConfig& config) {
+  return {.in_features = config.intermediate,
+          .out_features = config.hidden,
+          .use_bias = config.use_bias,
+          .recipe = config.recipe,
+          .dtype = config.dtype,
+          .kernel_init = config.kernel_init,
+          .bias_init = config.bias_init};
+}
+
+}  // namespace
+
+LayerNormMLP::LayerNormMLP(const LayerNormMLPConfig& config, Rng& rng)
+    : activation_type_(config.activation_type),
+      activation_params_(config.activation_params),
+      dense_1_(dense_1_config(config), rng),
+      dense_2_(dense_2_config(config), rng) {}
+
+Variable LayerNormMLP::operator()(const Variable& x) const {
+  return dense_2_(activation(dense_1_(x), activation_type_, {}, activation_params_));
+}
+
+std::vector<Variable> LayerNormMLP::parameters() const {
+  return tape8::parameters(dense_1_, dense_2_);
+}
+
+}  // namespace tape8

@@ -1,0 +1,52 @@
+#include "ops/checks.hpp"
+
+#include "core/fail.hpp"
+
+namespace tape8 {
+
+void check_given(std::string_view op, std::string_view name, const Variable& variable) {
+  if (!variable.defined()) fail<OptionError>("{}: {} must be given: got none", op, name);
+}
+
+void check_compute_dtype(std::string_view op, std::string_view name, DType dtype) {
+  if (!is_compute(dtype)) {
+    fail<DTypeError>("{}: {} must be f64, f32, bf16 or f16: got {}", op, name, to_string(dtype));
+  }
+}
+
+void check_quantizable(std::string_view op, DType dtype, const Quantizer& quantizer) {
+  if (dtype == DType::f64 && quantizer) {
+    fail<DTypeError>("{}: a quantizer needs x in f32, bf16 or f16: got f64", op);
+  }
+}
+
+void check_quantizable(std::string_view op, DType dtype, const QuantizerSet& set) {
+  check_quantizable(op, dtype, set.x);
+  check_quantizable(op, dtype, set.kernel);
+  check_quantizable(op, dtype, set.dgrad);
+}
+
+void check_rank_at_least_1(std::string_view op, std::string_view name, const Shape& shape) {
+  if (shape.rank() < 1) fail<ShapeError>("{}: {} must have a dimension: got a scalar", op, name);
+}
+
+void check_shape(std::string_view op, std::string_view name, const Shape& shape,
+                 std::string_view rule, const Shape& wanted) {
+  if (shape != wanted) {
+    fail<ShapeError>("{}: {} must have the shape {} {}: got {}", op, name, rule, to_string(wanted),
+                     to_string(shape));
+  }
+}
+
+void check_axes(std::string_view op, std::string_view name, const Axes& axes, int rank) {
+  if (!axes.empty() && static_cast<int>(axes.size()) != rank) {
+    fail<OptionError>("{}: {} must be empty or name {} dimensions: got {}", op, name, rank,
+                      axes.size());
+  }
+}
+
+Tensor stat_tensor(const Variable& variable, DType x) {
+  return variable.defined() ? variable.tensor().to(stat_dtype(x)).contiguous() : Tensor{};
+}
+
+}  // namespace tape8

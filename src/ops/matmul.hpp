@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+
+#include <tape8/autograd/tape.hpp>
+#include <tape8/autograd/variable.hpp>
+#include <tape8/quantize/quantized_tensor.hpp>
+#include <tape8/quantize/quantizer.hpp>
+
+namespace tape8 {
+
+/// x [m, k] times kernel [k, n]: m rows of the batch, k = hidden_in, n = hidden_out.
+struct MatmulSizes {
+  std::int64_t m = 0, n = 0, k = 0;
+};
+
+/// What the backward of y = x * kernel + bias needs.
+struct SavedMatmul {
+  MatmulSizes sizes;
+  QuantizedTensor x;
+  QuantizedTensor kernel;
+  bool kernel_lives_on = false;  // with the parameter that keeps its casts
+  Shape x_shape, kernel_shape, bias_shape;
+  DType x_dtype = DType::f32, kernel_dtype = DType::f32, bias_dtype = DType::f32;
+  Quantizer dgrad;
+
+  void visit(SavedVisitor& visitor) const;
+};
+
+/// The gradients of x, kernel and bias that are wanted; the others are undefined. x's is in x's
+/// dtype.
+struct MatmulGradients {
+  Tensor x, kernel, bias;
+};
+struct MatmulNeeds {
+  bool x = false, kernel = false, bias = false;
+};
+
+/// Checks x, kernel and bias against each other, where the last `contracted` axes of x meet the
+/// first of the kernel; `op` names the caller in errors.
+MatmulSizes check_matmul(const char* op, const Variable& x, const Variable& kernel,
+                         const Variable& bias, int contracted = 1);
+
+/// Casts the kernel and describes the matmul; `x_operand` holds what `x` has become by then
+/// (normalized, cast).
+SavedMatmul prepare_matmul(const MatmulSizes& sizes, const Variable& x, QuantizedTensor x_operand,
+                           const Variable& kernel, const Variable& bias,
+                           const QuantizerSet& quantizer_set);
+
+/// fprop: y = x * kernel + bias, [batch..., hidden_out...] in x's dtype.
+Tensor matmul_forward(const SavedMatmul& saved, const Variable& bias, const Shape& y_shape);
+
+/// For backward_override high_precision, after the forward: what backward contracts instead of the
+/// casts.
+void keep_high_precision(SavedMatmul& saved, QuantizedTensor x, const Variable& kernel);
+
+/// dgrad, wgrad and dbias; dy is cast once, in the pass that sums dbias.
+MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
+                                const MatmulNeeds& needs);
+
+}  // namespace tape8

@@ -1,0 +1,83 @@
+#include <utility>
+
+#include <tape8/autograd/tape.hpp>
+#include <tape8/ops/softmax_cross_entropy.hpp>
+
+#include "backend/backend.hpp"
+#include "core/fail.hpp"
+#include "ops/checks.hpp"
+
+namespace tape8 {
+namespace {
+
+constexpr const char* kOp = "softmax_cross_entropy";
+enum Argument : int { kLogits };
+
+struct Saved {
+  Tensor logits, labels, logsumexp;
+  std::int64_t rows = 0, classes = 0;
+
+  void visit(SavedVisitor& visitor) const {
+    visitor("logits", logits);
+    visitor("labels", labels);
+    visitor("logsumexp", logsumexp);
+  }
+};
+
+/// i32 labels, each checked to lie within the classes.
+Tensor checked_labels(const Tensor& labels, const Shape& batch, std::int64_t classes) {
+  if (!labels.defined()) fail<OptionError>("{}: labels must be given: got none", kOp);
+  if (!is_integer(labels.dtype())) {
+    fail<DTypeError>("{}: labels must be i32, i64 or u8: got {}", kOp, to_string(labels.dtype()));
+  }
+  check_shape(kOp, "labels", labels.shape(), "of logits' batch", batch);
+  const std::vector<std::int64_t> values = labels.to_vector<std::int64_t>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] < 0 || values[i] >= classes) {
+      fail<OptionError>("{}: labels[{}] must lie within the {} classes: got {}", kOp, i, classes,
+                        values[i]);
+    }
+  }
+  return labels.to(DType::i32).contiguous();
+}
+
+}  // namespace
+
+Variable softmax_cross_entropy(const Variable& logits, const Tensor& labels) {
+  check_given(kOp, "logits", logits);
+  check_compute_dtype(kOp, "logits", logits.dtype());
+  check_rank_at_least_1(kOp, "logits", logits.shape());
+  const Shape batch = logits.shape().axes(0, logits.shape().rank() - 1);
+  const DType stat = stat_dtype(logits.dtype());
+  Saved saved{.logits = logits.tensor().contiguous(),
+              .labels = checked_labels(labels, batch, logits.shape()[-1]),
+              .rows = batch.numel(),
+              .classes = logits.shape()[-1]};
+  saved.logsumexp = Tensor::empty({saved.rows}, stat);
+  Tensor loss = Tensor::empty({}, stat);
+  backend(saved.logits.device())
+      .softmax_cross_entropy({.rows = saved.rows,
+                              .classes = saved.classes,
+                              .logits = input_of(saved.logits),
+                              .labels = static_cast<const std::int32_t*>(saved.labels.data()),
+                              .loss = loss.mutable_data(),
+                              .logsumexp = saved.logsumexp.mutable_data()});
+
+  return record(kOp, {logits}, std::move(loss), std::move(saved),
+                [](const Saved& kept, Gradients& gradients) {
+                  if (!gradients.needs(kLogits)) return;
+                  Tensor dlogits = Tensor::empty(kept.logits.shape(), kept.logits.dtype());
+                  backend(kept.logits.device())
+                      .softmax_cross_entropy_backward(
+                          {.rows = kept.rows,
+                           .classes = kept.classes,
+                           .logits = input_of(kept.logits),
+                           .labels = static_cast<const std::int32_t*>(kept.labels.data()),
+                           .logsumexp = kept.logsumexp.data(),
+                           .dloss = gradients.output().data(),
+                           .dlogits = output_to(dlogits)});
+                  gradients.set(kLogits, std::move(dlogits));
+                });
+}
+
+}  // namespace tape8

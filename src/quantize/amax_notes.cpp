@@ -1,0 +1,35 @@
+#include "quantize/amax_notes.hpp"
+
+#include <algorithm>
+
+namespace tape8 {
+namespace {
+
+thread_local AmaxNotes* current_notes = nullptr;
+
+}  // namespace
+
+void AmaxNotes::note(const std::shared_ptr<QuantizerState>& quantizer, Amax amax) {
+  const auto found = std::find_if(notes_.begin(), notes_.end(),
+                                  [&](const auto& entry) { return entry.first == quantizer; });
+  if (found == notes_.end()) {
+    notes_.emplace_back(quantizer, amax);
+  } else {
+    found->second = larger(found->second, amax);
+  }
+}
+
+void AmaxNotes::commit(bool advance) {
+  for (const auto& [quantizer, amax] : notes_) {
+    quantizer->merge(amax, advance);
+  }
+  notes_.clear();
+}
+
+AmaxNotes* AmaxNotes::current() { return current_notes; }
+
+AmaxNotes* AmaxNotes::exchange_current(AmaxNotes* notes) {
+  return std::exchange(current_notes, notes);
+}
+
+}  // namespace tape8

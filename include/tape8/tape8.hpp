@@ -4,6 +4,7 @@
 #include <tape8/autograd/variable.hpp>
 #include <tape8/core/activation_type.hpp>
 #include <tape8/core/device.hpp>
+#include <tape8/core/dlpack.hpp>
 #include <tape8/core/dtype.hpp>
 #include <tape8/core/error.hpp>
 #include <tape8/core/log.hpp>

@@ -37,6 +37,20 @@ int checked_axis(const Shape& shape, int axis) {
   return index;
 }
 
+constexpr std::int64_t kMaxExtent = std::int64_t{1} << 58;
+
+/// The checks of memory that is the caller's.
+void check_memory(const void* data, std::int64_t elements, DType dtype) {
+  const auto alignment = static_cast<std::uintptr_t>(std::max(bits(dtype) / 8, 1));
+  if (data == nullptr && elements > 0) {
+    fail<OptionError>("wrap: data must not be null: got null for {} elements", elements);
+  }
+  if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0) {
+    fail<OptionError>("wrap: data must be aligned to {} bytes for {}: got {}", alignment,
+                      to_string(dtype), fmt::ptr(data));
+  }
+}
+
 /// Views start at any element, which has to be a byte.
 void check_viewable(DType dtype) {
   if (bits(dtype) < 8) {
@@ -64,19 +78,41 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
 }
 
 Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype, Deleter deleter, Device device) {
-  const auto alignment = static_cast<std::uintptr_t>(std::max(bits(dtype) / 8, 1));
-  if (data == nullptr && shape.numel() > 0) {
-    fail<OptionError>("wrap: data must not be null: got null for shape {}", to_string(shape));
+  check_memory(data, shape.numel(), dtype);
+  return wrap_checked(data, shape, row_major_strides(shape), shape.numel(), dtype,
+                      std::move(deleter), device);
+}
+
+Tensor Tensor::wrap_strided(void* data, const Shape& shape, std::span<const std::int64_t> strides,
+                            DType dtype, Deleter deleter, Device device) {
+  check_viewable(dtype);
+  if (strides.size() != static_cast<std::size_t>(shape.rank())) {
+    fail<OptionError>("wrap: strides must be one a dimension: got {} for shape {}", strides.size(),
+                      to_string(shape));
   }
-  if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0) {
-    fail<OptionError>("wrap: data must be aligned to {} bytes for {}: got {}", alignment,
-                      to_string(dtype), fmt::ptr(data));
+  std::array<std::int64_t, kMaxRank> all{};
+  std::int64_t extent = shape.numel() == 0 ? 0 : 1;  // elements from the first to the last, both in
+  for (std::size_t axis = 0; axis < strides.size(); ++axis) {
+    const std::int64_t last = shape[static_cast<int>(axis)] - 1;
+    if (strides[axis] < 0 || (last > 0 && strides[axis] > (kMaxExtent - extent) / last)) {
+      fail<OptionError>("wrap: strides must not be negative nor past memory: got {}",
+                        strides[axis]);
+    }
+    if (last > 0 && extent > 0) extent += last * strides[axis];
+    all[axis] = strides[axis];
   }
+  check_memory(data, extent, dtype);
+  return wrap_checked(data, shape, all, extent, dtype, std::move(deleter), device);
+}
+
+Tensor Tensor::wrap_checked(void* data, const Shape& shape,
+                            const std::array<std::int64_t, kMaxRank>& strides, std::int64_t extent,
+                            DType dtype, Deleter deleter, const Device& device) {
   Tensor tensor;
   tensor.storage_ = std::make_shared<Storage>(
-      data, static_cast<std::size_t>(bytes_for(shape.numel(), dtype)), device, std::move(deleter));
+      data, static_cast<std::size_t>(bytes_for(extent, dtype)), device, std::move(deleter));
   tensor.shape_ = shape;
-  tensor.strides_ = row_major_strides(shape);
+  tensor.strides_ = strides;
   tensor.dtype_ = dtype;
   return tensor;
 }

@@ -55,6 +55,10 @@ class TAPE8_API Tensor {
   /// is null with elements to hold or not aligned to the element.
   static Tensor wrap(void* data, const Shape& shape, DType dtype, Deleter deleter = {},
                      Device device = {});
+  /// The same with strides of the caller's, in elements, none negative; throws OptionError
+  /// otherwise.
+  static Tensor wrap_strided(void* data, const Shape& shape, std::span<const std::int64_t> strides,
+                             DType dtype, Deleter deleter = {}, Device device = {});
   /// The same over a span; throws ShapeError when it is shorter than the shape.
   template <Element T>
   static Tensor wrap(std::span<T> values, const Shape& shape) {
@@ -128,6 +132,9 @@ class TAPE8_API Tensor {
  private:
   static Tensor from_values(const void* values, std::size_t count, DType source_dtype,
                             const Shape& shape, DType dtype);
+  static Tensor wrap_checked(void* data, const Shape& shape,
+                             const std::array<std::int64_t, kMaxRank>& strides, std::int64_t extent,
+                             DType dtype, Deleter deleter, const Device& device);
   static void check_wrap_length(std::size_t length, const Shape& shape);
   void check_defined() const;
   void check_span(DType wanted) const;

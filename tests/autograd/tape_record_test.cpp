@@ -36,17 +36,6 @@ TEST_CASE("record: without a tape, or without a parameter, results are constants
   CHECK(tape.size() == 1);
 }
 
-TEST_CASE("record: would_record") {
-  const Variable w = weight();
-  const Variable x{Tensor::zeros({1})};
-  const std::vector<Variable> with{x, Variable{}, w};
-  const std::vector<Variable> without{x, Variable{}};
-  CHECK_FALSE(would_record(with));
-  Tape tape;
-  CHECK(would_record(with));
-  CHECK_FALSE(would_record(without));
-}
-
 TEST_CASE("record: a parameter that is frozen is a constant to what comes after") {
   Variable w = weight();
   w.set_requires_grad(false);

@@ -198,7 +198,7 @@ TEST_CASE("cast: the amax is that of every element, wherever it stands") {
       values[static_cast<std::size_t>(at)] = static_cast<double>(bad);
       const Variable w = parameter(Tensor::full({1}, 1.0));
       Tape tape;
-      (void)q.quantize(Tensor::from(values, {size}));
+      (void)q.quantize(Tensor::from(values, {size}, DType::f32));
       tape.backward(test::sum(w));
       CHECK(q.non_finite_passes() == 1);
     }

@@ -55,7 +55,7 @@ void pack_across(const StripSource& source, std::int64_t steps, std::uint32_t* s
     const std::int64_t k = (kSwapped<Math> ? step ^ 1 : step) * Math::kPerStep;
     const std::int64_t depth = source.depth - k;
     // Each row is on a page of its own, which no hardware prefetcher foresees.
-    __builtin_prefetch(data + (k + kAhead) * source.stride);
+    if (depth > kAhead) __builtin_prefetch(data + (k + kAhead) * source.stride);
     for (std::int64_t i = 0; i < source.width; i += kLanes) {
       const std::int64_t count = source.count - i < kLanes ? source.count - i : kLanes;
       Math::store_words(strip + step * source.width + i,

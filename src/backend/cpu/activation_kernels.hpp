@@ -133,7 +133,7 @@ void visit_act(Act act, const ActivationParams& params, const Visit& visit) {
 
 /// y *= act(x), or y = act(x) for the first part; y may be x.
 template <class F>
-void apply_act(Act act, const ActivationParams& params, int count, const float* x, bool first,
+[[gnu::flatten]] void apply_act(Act act, const ActivationParams& params, int count, const float* x, bool first,
                float* y) {
   visit_act(act, params, [&](const auto& function) {
     if (first) {
@@ -162,7 +162,7 @@ AmaxBits activation(const ActivationArgs& args, ActivationParts parts, Tile tile
 
 /// derivative = dy * act'(x); derivative may be dy.
 template <class F>
-void apply_derivative(Act act, const ActivationParams& params, int count, const float* x,
+[[gnu::flatten]] void apply_derivative(Act act, const ActivationParams& params, int count, const float* x,
                       const float* dy, float* derivative) {
   visit_act(act, params, [&](const auto& function) {
     for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
@@ -173,7 +173,7 @@ void apply_derivative(Act act, const ActivationParams& params, int count, const 
 
 /// value = act(x), dx = dy * act'(x); value may be x.
 template <class F>
-void apply_both(Act act, const ActivationParams& params, int count, const float* x, const float* dy,
+[[gnu::flatten]] void apply_both(Act act, const ActivationParams& params, int count, const float* x, const float* dy,
                 float* value, float* dx) {
   visit_act(act, params, [&](const auto& function) {
     for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
@@ -185,7 +185,7 @@ void apply_both(Act act, const ActivationParams& params, int count, const float*
 }
 
 template <class F>
-void multiply_block(const float* factors, int count, float* block) {
+[[gnu::flatten]] void multiply_block(const float* factors, int count, float* block) {
   for_each_vector<F, F::kUnroll>(
       count, [&]<class V>(int i) { (V::load(block + i) * V::load(factors + i)).store(block + i); });
 }

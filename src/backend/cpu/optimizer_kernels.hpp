@@ -10,7 +10,7 @@ namespace tape8::cpu {
 /// Calls step.template operator()<V>(state, grad, i) for each vector of memory that is updated in
 /// place; a last part of a vector goes through memory of its own.
 template <class F, int N, class Step>
-void update_in_place(float* const (&state)[N], const float* grad, int count, const Step& step) {
+[[gnu::flatten]] void update_in_place(float* const (&state)[N], const float* grad, int count, const Step& step) {
   const int whole = count / F::kLanes * F::kLanes;
   for_each_vector<F, F::kUnroll>(
       whole, [&]<class V>(int i) { step.template operator()<V>(state, grad, i); });

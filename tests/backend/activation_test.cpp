@@ -299,6 +299,16 @@ TEST_CASE("activation: NaN in, NaN out") {
   }
 }
 
+TEST_CASE("activation: the amax alone, of the values and not of the padding of a short row") {
+  const Memory x(DType::f32, {-5.0, -6.0, -5.5});
+  for (const cpu::Isa isa : cpu::available_isas()) {
+    Amax amax;
+    cpu::make_backend(isa)->activation(
+        {.type = sigmoid, .rows = 1, .cols = 3, .x = x.input(), .y = {.amax = &amax}});
+    CHECK(double{amax.value} == doctest::Approx(logistic(-5.0)).epsilon(1e-5));  // s(0) is 0.5
+  }
+}
+
 TEST_CASE("activation: FP8 in and out with its scales") {
   const ScaleInv scale_inv{0.25F};
   const Scale scale{8.0F};

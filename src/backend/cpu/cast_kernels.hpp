@@ -47,8 +47,8 @@ template <class V, class From, class To, bool kAmax>
 }
 
 template <class F, class From, class To, bool kAmax>
-[[gnu::flatten]] AmaxBits convert(const typename From::Storage* from, typename To::Storage* to, std::int64_t count,
-                 float scale_inv, float scale) {
+[[gnu::flatten]] AmaxBits convert(const typename From::Storage* from, typename To::Storage* to,
+                                  std::int64_t count, float scale_inv, float scale) {
   using W = WideFloat<F, F::kUnroll>;
   typename W::Int wide_amax(0);
   typename F::Int amax(0);

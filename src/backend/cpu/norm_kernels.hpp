@@ -105,7 +105,7 @@ Normalizer row_statistics(const NormArgs& args, float* x, const Read& read) {
 
 /// x = xhat gamma + beta, in place.
 template <class F>
-[[gnu::flatten]] void normalize_block(const Normalizer& n, const float* gamma, const float* beta,
+[[gnu::flatten]] void normalize_block(Normalizer n, const float* gamma, const float* beta,
                                       int count, float* x) {
   for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
     const V xhat = fma(V::load(x + i) - V(n.center), V(n.rsigma), V(n.shift));
@@ -149,7 +149,8 @@ struct BackwardSums {
   float g_centered = 0.0F;  // g * (x - center)
   float centered = 0.0F;    // x - center
 
-  [[gnu::flatten]] void add(const float* dy, float* x, const float* gamma, int count, float center) {
+  [[gnu::flatten]] void add(const float* dy, float* x, const float* gamma, int count,
+                            float center) {
     fill_tail<F>(x, count, center);
     RowSum<F> g_sum, product_sum, centered_sum;
     for_each_vector<F, RowSum<F>::kWidth>(count, [&]<class V>(int i) {
@@ -167,8 +168,9 @@ struct BackwardSums {
 
 /// dx = rsigma (g - mean_g - xhat mean_g_xhat), in place of x; dgamma += dy xhat; dbeta += dy.
 template <class F>
-[[gnu::flatten]] void norm_backward_block(const Normalizer& n, float mean_g, float mean_g_xhat, const float* dy,
-                         const float* gamma, int count, float* x, float* dgamma, float* dbeta) {
+[[gnu::flatten]] void norm_backward_block(Normalizer n, float mean_g, float mean_g_xhat,
+                                          const float* dy, const float* gamma, int count, float* x,
+                                          float* dgamma, float* dbeta) {
   for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
     const V xhat = fma(V::load(x + i) - V(n.center), V(n.rsigma), V(n.shift));
     const V grad = V::load(dy + i);

@@ -156,6 +156,12 @@ TEST_CASE("activation: every function and pair, forward and backward, against fl
   }
 }
 
+TEST_CASE("activation: sizes that are worth two threads") {
+  for (const ActivationType& type : {gelu, swiglu, clamped_swiglu}) {
+    check({type, DType::bf16, 150, 1030});
+  }
+}
+
 TEST_CASE("activation: other numbers for the clamped ones") {
   ActivationParams params;
   params.clamped_swiglu = {.limit = 1.5F, .alpha = 0.7F, .glu_linear_offset = -0.25F};

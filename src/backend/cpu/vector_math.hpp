@@ -2,7 +2,7 @@
 
 namespace tape8::cpu {
 
-/// e^x for x up to 90, within 1 ulp, denormal results rounded once; e^-inf = 0, NaN stays.
+/// e^x for x up to 90, within 1.01 ulp, denormal results rounded once; e^-inf = 0, NaN stays.
 template <class F>
 [[gnu::always_inline]] inline F exp_up_to_90(const F& x) {
   // Below -104 the result is 0. A NaN is the second operand and wins.

@@ -72,12 +72,13 @@ struct SgdModel {
 /// Runs optimizer and model side by side; the f32 updates of 20 steps stay within 1e-5 of float64,
 /// and a parameter in 16 bits is its master rounded.
 template <class Opt, class Options, class Model>
-void check_optimizer(const Options& options, Model model) {
+void check_optimizer(const Options& options, const Model& fresh) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     for (const Shape& shape : {Shape{1}, Shape{7}, Shape{33, 17}}) {
       CAPTURE(to_string(dtype));
       CAPTURE(to_string(shape));
       const Variable w = parameter(test::random_tensor(shape, 1, dtype));
+      Model model = fresh;
       model.weight = values_of(w.tensor());
       Opt optimizer({w}, options);
       for (std::uint64_t step = 0; step < 20; ++step) {

@@ -38,9 +38,10 @@ std::string lines_of(std::span<const std::string_view> names, std::size_t width)
     } else if (used > 0) {
       text += ' ';
     }
-    text.append(name).append(&name == &names.back() ? "\n" : ",");
+    text.append(name).append(",");
     used += name.size() + 2;
   }
+  text.back() = '\n';
   return text;
 }
 

@@ -156,6 +156,12 @@ TEST_CASE("activation: every function and pair, forward and backward, against fl
   }
 }
 
+TEST_CASE("activation: sizes that are worth two threads") {
+  for (const ActivationType& type : {gelu, swiglu, clamped_swiglu}) {
+    check({type, DType::bf16, 150, 1030});
+  }
+}
+
 TEST_CASE("activation: other numbers for the clamped ones") {
   ActivationParams params;
   params.clamped_swiglu = {.limit = 1.5F, .alpha = 0.7F, .glu_linear_offset = -0.25F};
@@ -296,6 +302,16 @@ TEST_CASE("activation: NaN in, NaN out") {
         }
       }
     }
+  }
+}
+
+TEST_CASE("activation: the amax alone, of the values and not of the padding of a short row") {
+  const Memory x(DType::f32, {-5.0, -6.0, -5.5});
+  for (const cpu::Isa isa : cpu::available_isas()) {
+    Amax amax;
+    cpu::make_backend(isa)->activation(
+        {.type = sigmoid, .rows = 1, .cols = 3, .x = x.input(), .y = {.amax = &amax}});
+    CHECK(double{amax.value} == doctest::Approx(logistic(-5.0)).epsilon(1e-5));  // s(0) is 0.5
   }
 }
 

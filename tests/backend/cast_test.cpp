@@ -218,12 +218,12 @@ TEST_CASE("cast: any count, nothing written past the end, dbias to the last colu
 
 TEST_CASE("cast: dbias is summed in f32 from the values before the cast") {
   const Memory ones(DType::bf16, std::vector<double>(4096 * 8, 1.0));
-  const Memory x(DType::bf16, random_values(1000 * 123, 3, 1.0, 0.5));
+  const Memory x(DType::bf16, random_values(3000 * 123, 3, 1.0, 0.5));
   const auto results = same_everywhere([&](Backend& backend) {
-    Memory sum_of_ones(DType::f32, 8), sums(DType::f32, 123), y(DType::e4m3, 1000 * 123);
+    Memory sum_of_ones(DType::f32, 8), sums(DType::f32, 123), y(DType::e4m3, 3000 * 123);
     backend.cast({.rows = 4096, .cols = 8, .x = ones.input(), .dbias = sum_of_ones.data()});
     backend.cast(
-        {.rows = 1000, .cols = 123, .x = x.input(), .y = y.output(), .dbias = sums.data()});
+        {.rows = 3000, .cols = 123, .x = x.input(), .y = y.output(), .dbias = sums.data()});
     return std::vector{sum_of_ones, sums};
   });
   CHECK(results[0].values() == std::vector<double>(8, 4096.0));
@@ -268,7 +268,7 @@ TEST_CASE(
 TEST_CASE("add: in place as well, rounded once") {
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
     CAPTURE(to_string(dtype));
-    const Memory a(dtype, random_values(100001, 1)), b(dtype, random_values(100001, 2));
+    const Memory a(dtype, random_values(300001, 1)), b(dtype, random_values(300001, 2));
     std::vector<double> reference;
     for (std::int64_t i = 0; i < a.count(); ++i) {
       reference.push_back(

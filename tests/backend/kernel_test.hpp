@@ -151,7 +151,8 @@ inline double tolerance(DType dtype) {
 }
 
 /// Runs `run(backend)`, which returns a vector of Memory, on every instruction set with one and two
-/// threads; all must give the same bytes, which are returned.
+/// threads; all must give the same bytes, which are returned. Small sizes use one thread anyway
+/// (parallel.hpp).
 template <class Run>
 std::vector<Memory> same_everywhere(const Run& run) {
   const int threads_before = num_threads();

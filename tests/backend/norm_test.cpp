@@ -120,13 +120,15 @@ void check(const Case& test) {
   double largest = 0.0;
   for (const double value : ref.y) largest = std::max(largest, std::abs(value));
   CHECK(results[6][0] == doctest::Approx(largest).epsilon(1e-5));
-  for (std::int64_t i = 0; i < count; ++i) CHECK(std::isfinite(results[3][i]));
+  bool finite = true;
+  for (std::int64_t i = 0; i < count; ++i) finite = finite && std::isfinite(results[3][i]);
+  CHECK(finite);
 }
 
 TEST_CASE("norm: forward and backward against float64") {
   for (const NormType type : {NormType::layernorm, NormType::rmsnorm}) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
-      check({.type = type, .dtype = dtype, .rows = 67, .cols = 767});
+      check({.type = type, .dtype = dtype, .rows = 130, .cols = 767});
       check({.type = type, .dtype = dtype, .rows = 3, .cols = 4097});
       check({.type = type, .dtype = dtype, .rows = 5, .cols = 16, .zero_centered_gamma = true});
       check({.type = type, .dtype = dtype, .rows = 1, .cols = 33, .with_beta = false});

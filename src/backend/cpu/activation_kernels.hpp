@@ -133,8 +133,8 @@ void visit_act(Act act, const ActivationParams& params, const Visit& visit) {
 
 /// y *= act(x), or y = act(x) for the first part; y may be x.
 template <class F>
-void apply_act(Act act, const ActivationParams& params, int count, const float* x, bool first,
-               float* y) {
+[[gnu::flatten]] void apply_act(Act act, const ActivationParams& params, int count, const float* x,
+                                bool first, float* y) {
   visit_act(act, params, [&](const auto& function) {
     if (first) {
       for_each_vector<F, F::kUnroll>(
@@ -162,8 +162,8 @@ AmaxBits activation(const ActivationArgs& args, ActivationParts parts, Tile tile
 
 /// derivative = dy * act'(x); derivative may be dy.
 template <class F>
-void apply_derivative(Act act, const ActivationParams& params, int count, const float* x,
-                      const float* dy, float* derivative) {
+[[gnu::flatten]] void apply_derivative(Act act, const ActivationParams& params, int count,
+                                       const float* x, const float* dy, float* derivative) {
   visit_act(act, params, [&](const auto& function) {
     for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
       (V::load(dy + i) * function(V::load(x + i)).derivative).store(derivative + i);
@@ -173,8 +173,8 @@ void apply_derivative(Act act, const ActivationParams& params, int count, const 
 
 /// value = act(x), dx = dy * act'(x); value may be x.
 template <class F>
-void apply_both(Act act, const ActivationParams& params, int count, const float* x, const float* dy,
-                float* value, float* dx) {
+[[gnu::flatten]] void apply_both(Act act, const ActivationParams& params, int count, const float* x,
+                                 const float* dy, float* value, float* dx) {
   visit_act(act, params, [&](const auto& function) {
     for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
       const auto result = function(V::load(x + i));
@@ -185,7 +185,7 @@ void apply_both(Act act, const ActivationParams& params, int count, const float*
 }
 
 template <class F>
-void multiply_block(const float* factors, int count, float* block) {
+[[gnu::flatten]] void multiply_block(const float* factors, int count, float* block) {
   for_each_vector<F, F::kUnroll>(
       count, [&]<class V>(int i) { (V::load(block + i) * V::load(factors + i)).store(block + i); });
 }

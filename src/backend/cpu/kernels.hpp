@@ -58,8 +58,8 @@ struct Kernels {
   void (*softmax_cross_entropy)(const SoftmaxCrossEntropyArgs&, Range rows, double* losses);
   AmaxBits (*softmax_cross_entropy_backward)(const SoftmaxCrossEntropyBackwardArgs&, Range rows);
   AmaxBits (*add)(const AddArgs&, Range elements);
-  AmaxBits (*adamw)(const AdamWTensor&, const AdamWFactors&, Range elements);
-  AmaxBits (*sgd)(const SgdTensor&, const SgdFactors&, Range elements);
+  AmaxBits (*adamw)(const AdamWTensor&, AdamWFactors, Range elements);
+  AmaxBits (*sgd)(const SgdTensor&, SgdFactors, Range elements);
   /// The largest |value|: finite where all are.
   AmaxBits (*amax)(const Input&, Range elements);
 };

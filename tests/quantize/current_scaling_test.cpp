@@ -84,6 +84,7 @@ TEST_CASE("current scaling: has no state to move, read or set") {
   CHECK(bytes_of(q.clone().quantize(x).rowwise().data) == before);
   test::check_throws<StateError>("quantizer", [&] { (void)q.scale(); });
   test::check_throws<StateError>("quantizer", [&] { (void)q.amax_history(); });
+  test::check_throws<StateError>("quantizer", [&] { (void)q.non_finite_passes(); });
   CHECK_THROWS_AS(q.set_state(Scale{1.0F}, std::vector<float>{0.0F}), Error);
 }
 

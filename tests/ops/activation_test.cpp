@@ -63,8 +63,9 @@ Ran run_activation(const Tensor& x, const ActivationType& type, const Quantizer&
 TEST_CASE("activation: every type, values and gradient, odd sizes, against float64") {
   for (const ActivationType& type : kTypes) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      for (const auto& [rows, cols] :
-           std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {3, 1}, {5, 17}, {1, 767}}) {
+      for (const Shape& size : {Shape{1, 1}, Shape{3, 1}, Shape{5, 17}, Shape{1, 767}}) {
+        const std::int64_t rows = size[0];
+        const std::int64_t cols = size[1];
         CAPTURE(to_string(type));
         CAPTURE(to_string(dtype));
         CAPTURE(rows);

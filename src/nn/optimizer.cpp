@@ -27,8 +27,8 @@ Optimizer::Optimizer(const char* name, std::vector<Variable> parameters, float l
     }
     for (std::size_t earlier = 0; earlier < i; ++earlier) {
       if (parameters[earlier].state() == parameter.state()) {
-        fail<OptionError>("{}: parameters[{}] must be named once: got it as parameters[{}] too", name,
-                          i, earlier);
+        fail<OptionError>("{}: parameters[{}] must be named once: got it as parameters[{}] too",
+                          name, i, earlier);
       }
     }
     slots_.push_back({.parameter = parameter, .master = parameter.tensor().to(DType::f32)});

@@ -126,8 +126,8 @@ MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
   if (needs.kernel) {
     // The matmul gives f64 where it reads f64, and only there.
     const bool has_f64 = saved.x_dtype == DType::f64 || saved.kernel_dtype == DType::f64;
-    Tensor wgrad = Tensor::empty(saved.kernel_shape,
-                                 has_f64 ? stat_dtype(saved.x_dtype) : saved.kernel_dtype);
+    Tensor wgrad =
+        Tensor::empty(saved.kernel_shape, has_f64 ? stat_dtype(saved.x_dtype) : saved.kernel_dtype);
     kernels.gemm({.m = sizes.k,
                   .n = sizes.n,
                   .k = sizes.m,

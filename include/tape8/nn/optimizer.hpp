@@ -26,8 +26,8 @@ class TAPE8_API Optimizer {
   std::int64_t steps() const { return steps_; }
 
  protected:
-  /// Throws OptionError for no parameters, or one that is none, not a leaf or named twice; DTypeError for one
-  /// that is not f32, bf16 or f16.
+  /// Throws OptionError for no parameters, or one that is none, not a leaf or named twice;
+  /// DTypeError for one that is not f32, bf16 or f16.
   Optimizer(const char* name, std::vector<Variable> parameters, float learning_rate);
 
   struct Slot {

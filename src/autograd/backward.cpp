@@ -22,7 +22,8 @@ struct Sum {
     }
     Tensor target = owned ? value : Tensor::empty(value.shape(), value.dtype(), value.device());
     backend(value.device())
-        .add({.count = value.numel(),
+        .binary({.op = BinaryOp::add,
+                 .count = value.numel(),
               .a = {.data = value.data(), .dtype = value.dtype()},
               .b = {.data = gradient.data(), .dtype = gradient.dtype()},
               .y = {.data = target.mutable_data(), .dtype = target.dtype()}});

@@ -7,7 +7,7 @@
 #include "backend/backend.hpp"
 #include "core/fail.hpp"
 #include "ops/checks.hpp"
-#include "ops/matmul.hpp"
+#include "ops/kernel_matmul.hpp"
 #include "quantize/cast.hpp"
 
 namespace tape8 {

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cpu/gemm_formats.hpp"
+#include "backend/cpu/gemm_kernels.hpp"
+#include "backend/cpu/gemm_tile.hpp"
+
+// Packing, written once over the arithmetic of an instruction set; `Math` as in gemm_tile.hpp.
+
+namespace tape8::cpu {
+
+/// Arithmetic that takes bf16 pairs a value at a time takes the odd one first.
+template <class Math>
+inline constexpr bool kSwapped = Math::kNarrow&& Math::kPerStep == 1;
+
+/// Neighbours in memory are neighbours in k: blocks of kLanes rows by kLanes steps are transposed.
+/// Vectors are stored whole, and what exceeds the width is overwritten by the next step.
+template <class Math, class Format>
+void pack_along_k(const StripSource& source, std::int64_t steps, std::uint32_t* strip) {
+  using Code = typename Format::Code;
+  constexpr std::int64_t kLanes = Math::kLanes;
+  constexpr std::int64_t kDepth = kLanes * Math::kPerStep;
+  const auto* data = static_cast<const Code*>(source.data);
+  for (std::int64_t step = 0; step < steps; step += kLanes) {
+    const std::int64_t k = step * Math::kPerStep;
+    const std::int64_t depth = source.depth - k < kDepth ? source.depth - k : kDepth;
+    for (std::int64_t i = 0; i < source.width; i += kLanes) {
+      typename Math::Vector block[kLanes];
+#pragma GCC unroll 16
+      for (std::int64_t r = 0; r < kLanes; ++r) {
+        block[r] = i + r < source.count
+                       ? Math::template along_k<Format>(data + (i + r) * source.stride + k, depth)
+                       : Math::zero();
+      }
+      Math::transpose(block);
+      std::uint32_t* out = strip + step * source.width + i;
+#pragma GCC unroll 16
+      for (std::int64_t s = 0; s < kLanes; ++s) {
+        if (step + s >= steps) break;
+        Math::store_words(out + s * source.width, block[kSwapped<Math> ? s ^ 1 : s]);
+      }
+    }
+  }
+}
+
+/// Neighbours in memory are neighbours in the strip.
+template <class Math, class Format>
+void pack_across(const StripSource& source, std::int64_t steps, std::uint32_t* strip) {
+  using Code = typename Format::Code;
+  constexpr std::int64_t kLanes = Math::kLanes;
+  const auto* data = static_cast<const Code*>(source.data);
+  for (std::int64_t step = 0; step < steps; ++step) {
+    const std::int64_t k = (kSwapped<Math> ? step ^ 1 : step) * Math::kPerStep;
+    const std::int64_t depth = source.depth - k;
+    for (std::int64_t i = 0; i < source.width; i += kLanes) {
+      const std::int64_t count = source.count - i < kLanes ? source.count - i : kLanes;
+      Math::store_words(strip + step * source.width + i,
+                        depth > 0 && count > 0
+                            ? Math::template across<Format>(data + k * source.stride + i,
+                                                            source.stride, depth, count)
+                            : Math::zero());
+    }
+  }
+}
+
+template <class Math>
+void pack_strip(const StripSource& source, std::uint32_t* strip) {
+  constexpr std::int64_t kMultiple = Math::kNarrow ? 2 : 1;
+  const std::int64_t steps =
+      (source.depth + kMultiple - 1) / kMultiple * kMultiple / Math::kPerStep;
+  const auto pack = [&](auto format) {
+    using Format = decltype(format);
+    if (source.k_contiguous) {
+      pack_along_k<Math, Format>(source, steps, strip);
+    } else {
+      pack_across<Math, Format>(source, steps, strip);
+    }
+  };
+  if constexpr (Math::kNarrow) {
+    visit_narrow_format(source.dtype, pack);
+  } else {
+    visit_format(source.dtype, pack);
+  }
+}
+
+/// The kernel of an arithmetic.
+template <class Math>
+constexpr GemmKernel make_gemm_kernel(const char* name, double flops_per_nanosecond) {
+  static_assert(Math::kRows <= Math::kLanes && Math::kLanes <= kPackSlack);
+  GemmKernel kernel;
+  kernel.name = name;
+  kernel.flops_per_nanosecond = flops_per_nanosecond;
+  kernel.rows = Math::kRows;
+  kernel.cols = Math::kVectors * Math::kLanes;
+  kernel.half_cols = Math::kLanes;
+  kernel.k_multiple = Math::kNarrow ? 2 : 1;
+  kernel.k_per_step = Math::kPerStep;
+  kernel.pack = pack_strip<Math>;
+  kernel.multiply = multiply_rows<Math>;
+  kernel.store = store_tile<Math>;
+  return kernel;
+}
+
+/// Decodes n <= kLanes values; the rest are zeros.
+template <class Format, int kLanes>
+[[gnu::always_inline]] inline void decode_lanes(const typename Format::Code* p, std::int64_t n,
+                                                float* values) {
+  if (n >= kLanes) {
+    for (int i = 0; i < kLanes; ++i) values[i] = Format::decode(p[i]);
+  } else {
+    for (int i = 0; i < kLanes; ++i) values[i] = i < n ? Format::decode(p[i]) : 0.0F;
+  }
+}
+
+}  // namespace tape8::cpu

@@ -24,9 +24,9 @@ struct Sum {
     backend(value.device())
         .binary({.op = BinaryOp::add,
                  .count = value.numel(),
-              .a = {.data = value.data(), .dtype = value.dtype()},
-              .b = {.data = gradient.data(), .dtype = gradient.dtype()},
-              .y = {.data = target.mutable_data(), .dtype = target.dtype()}});
+                 .a = {.data = value.data(), .dtype = value.dtype()},
+                 .b = {.data = gradient.data(), .dtype = gradient.dtype()},
+                 .y = {.data = target.mutable_data(), .dtype = target.dtype()}});
     value = std::move(target);
     owned = true;
   }
@@ -111,6 +111,9 @@ class Tape::Impl::Run {
       if (leaf->grad.defined()) {
         Sum total{leaf->grad, true};
         total.add(gradient);
+      } else if (leaf->grad_memory.defined()) {
+        leaf->grad = leaf->grad_memory;
+        leaf->grad.copy_from(gradient);
       } else {
         // The leaf's own memory, as later backwards add to it in place.
         leaf->grad =

@@ -2,6 +2,7 @@
 
 #include <tape8/autograd/tape.hpp>
 #include <tape8/autograd/variable.hpp>
+#include <tape8/backend/info.hpp>
 #include <tape8/core/activation_type.hpp>
 #include <tape8/core/device.hpp>
 #include <tape8/core/dlpack.hpp>

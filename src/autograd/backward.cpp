@@ -166,7 +166,8 @@ class Tape::Impl::Run {
 Tensor Tape::Impl::checked_cotangent(const Variable& y, Tensor dy) const {
   if (!y.defined()) fail<OptionError>("backward: a result must be given: got none");
   if (spent_) {
-    fail<StateError>("backward: a tape runs backward once, or each time but the last with retain");
+    fail<StateError>(
+        "backward: a tape runs backward once, or again after a call with retain: got another call");
   }
   if (y.state()->tape_id != id_) {
     fail<StateError>("backward: the result must have been recorded on this tape: got {}",

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -32,7 +31,7 @@ struct CheckedFormat {
       fail<OptionError>("delayed_scaling: amax_history_len must be at least 1: got {}",
                         recipe.amax_history_len);
     }
-    if (std::abs(recipe.margin) > kMaxMargin) {
+    if (recipe.margin < -kMaxMargin || recipe.margin > kMaxMargin) {
       fail<OptionError>("delayed_scaling: margin must lie within +-{}: got {}", kMaxMargin,
                         recipe.margin);
     }

@@ -3,8 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>
-#include <string>
 
 #include <tape8/core/dtype.hpp>
 #include <tape8/core/export.hpp>
@@ -40,12 +38,14 @@ struct BatchOptions {
 };
 
 /// The batches of some epochs over a dataset, to be walked once by a range-based for. Holds what it
-/// was given.
+/// was given. Each batch is fresh memory, which the caller may keep.
 class TAPE8_API Batches {
  public:
-  Batches(Dataset dataset, const BatchOptions& options, Rng rng);
+  /// As batches(), but shuffles with `rng` itself.
+  Batches(const Dataset& dataset, const BatchOptions& options, Rng rng);
 
   class Iterator;
+  /// Loads the first batch; a later call goes on with the next one.
   Iterator begin();
   std::default_sentinel_t end() const { return {}; }
   /// Batches in all epochs.
@@ -57,13 +57,44 @@ class TAPE8_API Batches {
   Dataset dataset_;
   BatchOptions options_;
   Rng rng_;
-  Tensor order_;
+  Tensor values_;  // [n, features]: u8, or what goes into batches
+  Tensor scaled_;  // for u8: its 256 values as they go into batches
+  Tensor order_;   // i64 [n], of this epoch
   Batch batch_;
   std::int64_t epoch_ = 0;
   std::int64_t position_ = 0;
 };
 
-/// Throws OptionError for options out of range. Shuffles with a generator split from `rng`.
+/// An input iterator over Batches, which has to stay where it is meanwhile.
+class Batches::Iterator {
+ public:
+  using iterator_concept = std::input_iterator_tag;
+  using value_type = Batch;
+  using difference_type = std::ptrdiff_t;
+
+  const Batch& operator*() const { return batches_->batch_; }
+  const Batch* operator->() const { return &batches_->batch_; }
+  Iterator& operator++() {
+    done_ = !batches_->load_next();
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+  friend bool operator==(const Iterator& iterator, std::default_sentinel_t) {
+    return iterator.done_;
+  }
+
+ private:
+  friend class Batches;
+  explicit Iterator(Batches& batches) : batches_(&batches) { ++*this; }
+
+  Batches* batches_;
+  bool done_ = false;
+};
+
+inline Batches::Iterator Batches::begin() { return Iterator(*this); }
+
+/// Shuffles with a generator split from `rng`. Throws OptionError for options or a divisor out of
+/// range; ShapeError or DTypeError for a dataset that is not of the form above.
 TAPE8_API Batches batches(const Dataset& dataset, const BatchOptions& options, Rng& rng);
 
 }  // namespace tape8

@@ -15,10 +15,11 @@ namespace tape8 {
 TAPE8_API Tensor read_idx(const std::filesystem::path& file);
 
 /// The images and labels of one split of an IDX data set in a directory, under MNIST's own names
-/// (train-images-idx3-ubyte, t10k-...) or with "test" for "t10k", each plain or with .gz. The
-/// divisor is the largest training pixel, for both splits. Throws IoError, also when the counts
-/// differ or a label of the test split lies outside the classes of the training split (one more
-/// than its largest label).
+/// (train-images-idx3-ubyte, t10k-...) or with "test" for "t10k" or a dot before idx, each plain or
+/// with .gz. The divisor is the largest training pixel (1 if all are 0), for both splits. Throws
+/// IoError, also for no images, other sizes of images than in the training split, counts that
+/// differ, or a test label outside the classes of the training split (one more than its largest
+/// label).
 TAPE8_API Dataset load_idx(const std::filesystem::path& directory, Split split);
 
 }  // namespace tape8

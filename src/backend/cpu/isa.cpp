@@ -11,25 +11,48 @@
 namespace tape8::cpu {
 namespace {
 
-std::vector<Isa> detect() {
-  std::vector<Isa> found;
+struct Feature {
+  std::string_view name;
+  bool present;
+};
+
+/// What a set's kernels are compiled for, and whether the processor has it.
+std::vector<Feature> features(Isa isa) {
 #if defined(TAPE8_X86_64)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512bf16") &&
-      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni")) {
-    found.push_back(Isa::avx512);
-  } else {
-    logger().debug("cpu: avx512 declined: the processor lacks a part of F/BW/DQ/VL/BF16/VBMI/VNNI");
+  switch (isa) {
+    case Isa::portable:
+      return {};
+    case Isa::avx2:
+      return {{"AVX2", __builtin_cpu_supports("avx2") != 0},
+              {"FMA", __builtin_cpu_supports("fma") != 0}};
+    case Isa::avx512:
+      return {{"AVX512F", __builtin_cpu_supports("avx512f") != 0},
+              {"AVX512CD", __builtin_cpu_supports("avx512cd") != 0},
+              {"AVX512BW", __builtin_cpu_supports("avx512bw") != 0},
+              {"AVX512DQ", __builtin_cpu_supports("avx512dq") != 0},
+              {"AVX512VL", __builtin_cpu_supports("avx512vl") != 0},
+              {"AVX512_BF16", __builtin_cpu_supports("avx512bf16") != 0},
+              {"AVX512_VBMI", __builtin_cpu_supports("avx512vbmi") != 0},
+              {"AVX512_VNNI", __builtin_cpu_supports("avx512vnni") != 0}};
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    found.push_back(Isa::avx2);
-  } else {
-    logger().debug("cpu: avx2 declined: the processor lacks AVX2 or FMA");
-  }
+  return {};
+#else
+  if (isa == Isa::portable) return {};
+  return {{"x86-64", false}};
 #endif
-  found.push_back(Isa::portable);
+}
+
+std::vector<Isa> detect() {
+  std::vector<Isa> found;
+  for (const Isa isa : {Isa::avx512, Isa::avx2, Isa::portable}) {
+    const std::string missing = missing_features(isa);
+    if (missing.empty()) {
+      found.push_back(isa);
+    } else {
+      logger().debug("cpu: {} declined: the machine lacks {}", to_string(isa), missing);
+    }
+  }
   return found;
 }
 
@@ -57,6 +80,16 @@ std::string_view to_string(Isa isa) {
       return "avx512";
   }
   return "";
+}
+
+std::string missing_features(Isa isa) {
+  std::string missing;
+  for (const Feature& feature : features(isa)) {
+    if (feature.present) continue;
+    if (!missing.empty()) missing += ", ";
+    missing += feature.name;
+  }
+  return missing;
 }
 
 std::span<const Isa> available_isas() {

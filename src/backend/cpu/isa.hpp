@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace tape8::cpu {
@@ -9,6 +10,9 @@ namespace tape8::cpu {
 enum class Isa { portable, avx2, avx512 };
 
 std::string_view to_string(Isa isa);
+
+/// What a set needs and this machine lacks, comma-separated; empty when it has all.
+std::string missing_features(Isa isa);
 
 /// The sets that this machine and build have, fastest first; never empty.
 std::span<const Isa> available_isas();

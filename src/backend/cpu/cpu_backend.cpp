@@ -1,0 +1,348 @@
+#include "backend/cpu/cpu_backend.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <vector>
+
+#include "backend/cpu/float64_kernels.hpp"
+#include "backend/cpu/gemm.hpp"
+#include "backend/cpu/kernels.hpp"
+#include "backend/cpu/parallel.hpp"
+#include "core/fail.hpp"
+#include "core/logger.hpp"
+
+namespace tape8::cpu {
+namespace {
+
+/// Elements that one thread takes at least where a call is not divided by rows.
+constexpr std::int64_t kChunk = 4096;
+/// Row sums are made of at most so many partial sums, each of at least so many rows.
+constexpr std::int64_t kMaxSumBlocks = 32;
+constexpr std::int64_t kMinSumRows = 32;
+
+// About what an element costs on the slowest instruction set with vectors, in nanoseconds.
+constexpr double kCastCost = 0.15;
+constexpr double kActivationCost = 0.4;
+constexpr double kActivationBackwardCost = 0.6;
+constexpr double kNormCost = 0.3;
+constexpr double kNormBackwardCost = 0.6;
+constexpr double kSoftmaxCost = 0.6;
+constexpr double kOptimizerCost = 0.8;
+
+const Kernels& kernels_of(Isa isa) {
+  switch (isa) {
+#if defined(TAPE8_X86_64)
+    case Isa::avx512:
+      return avx512_kernels();
+    case Isa::avx2:
+      return avx2_kernels();
+#else
+    case Isa::avx512:
+    case Isa::avx2:
+#endif
+    case Isa::portable:
+      break;
+  }
+  return portable_kernels();
+}
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// Raises *amax to the value of the bits; from any thread.
+void note_amax(Amax* amax, AmaxBits bits) {
+  if (amax == nullptr) return;
+  const float value = std::bit_cast<float>(bits);
+  std::atomic_ref<float> largest(amax->value);
+  float seen = largest.load(std::memory_order_relaxed);
+  while (std::bit_cast<AmaxBits>(seen) < bits &&
+         !largest.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+/// Gives a NaN one form, whatever the bits of the values that made it.
+void finish_amax(Amax* amax) {
+  if (amax != nullptr && std::isnan(amax->value)) {
+    amax->value = std::numeric_limits<float>::quiet_NaN();
+  }
+}
+
+/// Calls kernel(Range) -> AmaxBits over parts of [0, count) and writes the amax of all.
+template <class Kernel>
+void run(Amax* amax, std::int64_t count, double item_cost, const Kernel& kernel) {
+  if (amax != nullptr) *amax = {};
+  parallel_for(count, item_cost, [&](std::int64_t begin, std::int64_t end) {
+    note_amax(amax, kernel(Range{begin, end}));
+  });
+  finish_amax(amax);
+}
+
+/// The same over elements, in whole chunks.
+template <class Kernel>
+void run_flat(Amax* amax, std::int64_t count, double element_cost, const Kernel& kernel) {
+  run(amax, divide_up(count, kChunk), element_cost * kChunk, [&](Range chunks) {
+    return kernel(Range{chunks.begin * kChunk, std::min(chunks.end * kChunk, count)});
+  });
+}
+
+/// Memory of the calling thread for partial sums; it stays for the next call.
+float* workspace(std::int64_t count) {
+  thread_local std::vector<float> memory;
+  if (memory.size() < static_cast<std::size_t>(count))
+    memory.resize(static_cast<std::size_t>(count));
+  return memory.data();
+}
+
+/// Calls kernel(Range, sums) -> AmaxBits for blocks of rows, each with sums of its own, and adds
+/// these in ascending order. sums[i] is null where outputs[i] is.
+template <std::size_t N, class Kernel>
+void run_with_sums(Amax* amax, std::int64_t rows, std::int64_t cols, double row_cost,
+                   const std::array<Stat*, N>& outputs, const Kernel& kernel) {
+  const std::int64_t block_rows = std::max(kMinSumRows, divide_up(rows, kMaxSumBlocks));
+  const std::int64_t blocks = divide_up(rows, block_rows);
+  const std::int64_t stride = cols + kSumPadding;
+  float* const partials = workspace(blocks * stride * static_cast<std::int64_t>(N));
+  const auto partial = [&](std::int64_t block, std::size_t output) {
+    return partials +
+           (block * static_cast<std::int64_t>(N) + static_cast<std::int64_t>(output)) * stride;
+  };
+  run(amax, blocks, row_cost * static_cast<double>(block_rows), [&](Range range) {
+    AmaxBits bits = 0;
+    for (std::int64_t block = range.begin; block < range.end; ++block) {
+      std::array<float*, N> sums;
+      for (std::size_t i = 0; i < N; ++i) sums[i] = outputs[i] ? partial(block, i) : nullptr;
+      const Range block_range{block * block_rows, std::min((block + 1) * block_rows, rows)};
+      bits = std::max(bits, kernel(block_range, sums));
+    }
+    return bits;
+  });
+  for (std::size_t i = 0; i < N; ++i) {
+    if (outputs[i] == nullptr) continue;
+    float* const output = static_cast<float*>(outputs[i]);
+    std::fill_n(output, cols, 0.0F);
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const float* const sums = partial(block, i);
+      for (std::int64_t c = 0; c < cols; ++c) output[c] += sums[c];
+    }
+  }
+}
+
+ActivationParts parts_of(const ActivationType& type) { return {type.parts().data(), type.count()}; }
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(Isa isa) : isa_(isa), kernels_(kernels_of(isa)) {}
+
+  std::string_view name() const override { return "cpu"; }
+
+  void cast(const CastArgs& args) override {
+    const bool f64 = args.x.dtype == DType::f64 || (args.y.data && args.y.dtype == DType::f64);
+    begin("cast", f64, {args.x.dtype}, {args.y});
+    if (f64) return float64::cast(args);
+    if (args.dbias == nullptr) {
+      return run_flat(args.y.amax, args.rows * args.cols, kCastCost, [&](Range elements) {
+        return kernels_.cast(args, {{0, 1}, elements}, nullptr);
+      });
+    }
+    run_with_sums<1>(args.y.amax, args.rows, args.cols, row_cost(kCastCost, args.cols),
+                     {args.dbias}, [&](Range rows, const std::array<float*, 1>& sums) {
+                       return kernels_.cast(args, {rows, {0, args.cols}}, sums[0]);
+                     });
+  }
+
+  void activation(const ActivationArgs& args) override {
+    const bool f64 = args.x.dtype == DType::f64;
+    begin("activation", f64, {args.x.dtype}, {args.y});
+    if (f64) return float64::activation(args);
+    const ActivationParts parts = parts_of(args.type);
+    if (parts.count == 1) {
+      return run_flat(args.y.amax, args.rows * args.cols, kActivationCost, [&](Range elements) {
+        return kernels_.activation(args, parts, {{0, 1}, elements});
+      });
+    }
+    run(args.y.amax, args.rows, row_cost(kActivationCost, args.cols), [&](Range rows) {
+      return kernels_.activation(args, parts, {rows, {0, args.cols}});
+    });
+  }
+
+  void activation_backward(const ActivationBackwardArgs& args) override {
+    const bool f64 = args.x.dtype == DType::f64;
+    begin("activation_backward", f64, {args.dy.dtype, args.x.dtype}, {args.dx});
+    if (f64) return float64::activation_backward(args);
+    const ActivationParts parts = parts_of(args.type);
+    if (parts.count == 1 && args.dbias == nullptr) {
+      return run_flat(
+          args.dx.amax, args.rows * args.cols, kActivationBackwardCost, [&](Range elements) {
+            return kernels_.activation_backward(args, parts, {{0, 1}, elements}, nullptr);
+          });
+    }
+    const std::int64_t x_cols = args.cols * parts.count;
+    if (args.dbias == nullptr) {
+      return run(
+          args.dx.amax, args.rows, row_cost(kActivationBackwardCost, x_cols), [&](Range rows) {
+            return kernels_.activation_backward(args, parts, {rows, {0, args.cols}}, nullptr);
+          });
+    }
+    run_with_sums<1>(
+        args.dx.amax, args.rows, x_cols, row_cost(kActivationBackwardCost, x_cols), {args.dbias},
+        [&](Range rows, const std::array<float*, 1>& sums) {
+          return kernels_.activation_backward(args, parts, {rows, {0, args.cols}}, sums[0]);
+        });
+  }
+
+  void norm(const NormArgs& args) override {
+    const bool f64 = args.x.dtype == DType::f64;
+    begin("norm", f64, {args.x.dtype}, {args.y});
+    if (f64) return float64::norm(args);
+    run(args.y.amax, args.rows, row_cost(kNormCost, args.cols),
+        [&](Range rows) { return kernels_.norm(args, rows); });
+  }
+
+  void norm_backward(const NormBackwardArgs& args) override {
+    const bool f64 = args.x.dtype == DType::f64;
+    begin("norm_backward", f64, {args.dy.dtype, args.x.dtype}, {args.dx});
+    if (f64) return float64::norm_backward(args);
+    run_with_sums<2>(args.dx.amax, args.rows, args.cols, row_cost(kNormBackwardCost, args.cols),
+                     {args.dgamma, args.dbeta}, [&](Range rows, const std::array<float*, 2>& sums) {
+                       return kernels_.norm_backward(args, rows, sums[0], sums[1]);
+                     });
+  }
+
+  void gemm(const GemmArgs& args) override { cpu::gemm(isa_, args); }
+
+  void softmax_cross_entropy(const SoftmaxCrossEntropyArgs& args) override {
+    const bool f64 = args.logits.dtype == DType::f64;
+    begin("softmax_cross_entropy", f64, {args.logits.dtype}, {});
+    if (f64) return float64::softmax_cross_entropy(args);
+    thread_local std::vector<double> memory;
+    std::vector<double>& losses = memory;  // the caller's, in every thread of the team
+    losses.assign(static_cast<std::size_t>(args.rows), 0.0);
+    parallel_for(args.rows, row_cost(kSoftmaxCost, args.classes),
+                 [&](std::int64_t first, std::int64_t last) {
+                   kernels_.softmax_cross_entropy(args, {first, last}, losses.data());
+                 });
+    double sum = 0.0;
+    for (const double loss : losses) sum += loss;
+    const double rows = static_cast<double>(std::max<std::int64_t>(args.rows, 1));
+    *static_cast<float*>(args.loss) = static_cast<float>(sum / rows);
+  }
+
+  void softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackwardArgs& args) override {
+    const bool f64 = args.logits.dtype == DType::f64;
+    begin("softmax_cross_entropy_backward", f64, {args.logits.dtype}, {args.dlogits});
+    if (f64) return float64::softmax_cross_entropy_backward(args);
+    run(args.dlogits.amax, args.rows, row_cost(kSoftmaxCost, args.classes),
+        [&](Range rows) { return kernels_.softmax_cross_entropy_backward(args, rows); });
+  }
+
+  void add(const AddArgs& args) override {
+    const bool f64 = args.a.dtype == DType::f64 || args.b.dtype == DType::f64;
+    begin("add", f64, {args.a.dtype, args.b.dtype}, {args.y});
+    if (f64) return float64::add(args);
+    run_flat(args.y.amax, args.count, kCastCost,
+             [&](Range elements) { return kernels_.add(args, elements); });
+  }
+
+  void adamw(const AdamWArgs& args) override {
+    const double beta1 = args.beta1, beta2 = args.beta2, step = static_cast<double>(args.step);
+    const AdamWFactors factors{
+        .learning_rate = args.learning_rate,
+        .beta1 = args.beta1,
+        .beta2 = args.beta2,
+        .epsilon = args.epsilon,
+        .weight_decay = args.weight_decay,
+        .one_minus_beta1 = static_cast<float>(1.0 - beta1),
+        .one_minus_beta2 = static_cast<float>(1.0 - beta2),
+        .inverse_correction1 = static_cast<float>(1.0 / (1.0 - std::pow(beta1, step))),
+        .inverse_correction2 = static_cast<float>(1.0 / (1.0 - std::pow(beta2, step))),
+    };
+    update("adamw", args.tensors, [&](const AdamWTensor& tensor, Range elements) {
+      return kernels_.adamw(tensor, factors, elements);
+    });
+  }
+
+  void sgd(const SgdArgs& args) override {
+    const SgdFactors factors{
+        .learning_rate = args.learning_rate,
+        .momentum = args.momentum,
+        .weight_decay = args.weight_decay,
+        .nesterov = args.nesterov,
+    };
+    update("sgd", args.tensors, [&](const SgdTensor& tensor, Range elements) {
+      return kernels_.sgd(tensor, factors, elements);
+    });
+  }
+
+  bool all_finite(std::int64_t count, const Input& x) override {
+    const bool f64 = x.dtype == DType::f64;
+    begin("all_finite", f64, {x.dtype}, {});
+    if (f64) return float64::all_finite(count, x);
+    Amax amax;
+    run_flat(&amax, count, kCastCost, [&](Range elements) { return kernels_.amax(x, elements); });
+    return std::isfinite(amax.value);
+  }
+
+ private:
+  /// Notes the call and refuses types that the kernels do not have, before anything is written.
+  void begin(std::string_view op, bool f64, std::initializer_list<DType> inputs,
+             std::initializer_list<Output> outputs) const {
+    const auto require = [&](DType dtype) {
+      const bool known = is_compute(dtype) || is_fp8(dtype);
+      if (!known || (dtype == DType::f64 && !f64)) {
+        fail<UnsupportedError>(
+            "cpu: {}: takes f32, bf16, f16, e4m3 and e5m2, or f64 with an f64 x: got {}", op,
+            to_string(dtype));
+      }
+    };
+    for (const DType dtype : inputs) require(dtype);
+    for (const Output& output : outputs) {
+      if (output.data != nullptr) require(output.dtype);
+    }
+    if (logger().should_log(spdlog::level::debug)) {
+      logger().debug("cpu: {} [{}]", op, f64 ? std::string_view("f64") : to_string(isa_));
+    }
+  }
+
+  static double row_cost(double element_cost, std::int64_t cols) {
+    return element_cost * static_cast<double>(cols);
+  }
+
+  /// One parallel region over the chunks of all tensors.
+  template <class Tensor, class Kernel>
+  void update(std::string_view op, std::span<const Tensor> tensors, const Kernel& kernel) const {
+    std::int64_t chunks = 0;
+    for (const Tensor& tensor : tensors) {
+      begin(op, false, {tensor.grad.dtype}, {tensor.copy});
+      chunks += divide_up(tensor.count, kChunk);
+    }
+    for (const Tensor& tensor : tensors) {
+      if (tensor.copy.amax != nullptr) *tensor.copy.amax = {};
+    }
+    parallel_for(chunks, kOptimizerCost * kChunk, [&](std::int64_t first, std::int64_t last) {
+      std::int64_t offset = 0;  // of the tensor's first chunk
+      for (const Tensor& tensor : tensors) {
+        const std::int64_t own = divide_up(tensor.count, kChunk);
+        const std::int64_t begin_chunk = std::max(first - offset, std::int64_t{0});
+        const std::int64_t end_chunk = std::min(last - offset, own);
+        offset += own;
+        if (begin_chunk >= end_chunk) continue;
+        const Range elements{begin_chunk * kChunk, std::min(end_chunk * kChunk, tensor.count)};
+        note_amax(tensor.copy.amax, kernel(tensor, elements));
+      }
+    });
+    for (const Tensor& tensor : tensors) finish_amax(tensor.copy.amax);
+  }
+
+  Isa isa_;
+  const Kernels& kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(Isa isa) { return std::make_unique<CpuBackend>(isa); }
+
+}  // namespace tape8::cpu

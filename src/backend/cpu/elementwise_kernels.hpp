@@ -1,0 +1,28 @@
+#pragma once
+
+#include "backend/cpu/activation_kernels.hpp"
+#include "backend/cpu/cast_kernels.hpp"
+#include "backend/cpu/kernels.hpp"
+#include "backend/cpu/norm_kernels.hpp"
+#include "backend/cpu/optimizer_kernels.hpp"
+#include "backend/cpu/softmax_kernels.hpp"
+
+namespace tape8::cpu {
+
+/// The kernels on one instruction set's vector.
+template <class F>
+inline constexpr Kernels kKernels{
+    .cast = cast<F>,
+    .activation = activation<F>,
+    .activation_backward = activation_backward<F>,
+    .norm = norm<F>,
+    .norm_backward = norm_backward<F>,
+    .softmax_cross_entropy = softmax_cross_entropy<F>,
+    .softmax_cross_entropy_backward = softmax_cross_entropy_backward<F>,
+    .add = add<F>,
+    .adamw = adamw<F>,
+    .sgd = sgd<F>,
+    .amax = amax<F>,
+};
+
+}  // namespace tape8::cpu

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+
+#include "backend/backend.hpp"
+#include "backend/cpu/isa.hpp"
+
+namespace tape8::cpu {
+
+// The elementwise and row kernels of one instruction set: one thread's share of a call. Units built
+// with instruction set flags of their own use no inline function of other headers (std:: included),
+// because the linker keeps one copy of such a function for all units; so arguments come as plain as
+// can be.
+
+struct Range {
+  std::int64_t begin = 0, end = 0;
+};
+
+/// Part of a [rows, cols] matrix.
+struct Tile {
+  Range rows, cols;
+};
+
+/// An ActivationType's parts.
+struct ActivationParts {
+  const Act* acts = nullptr;
+  int count = 0;
+};
+
+/// The numbers of an AdamW step that all tensors share.
+struct AdamWFactors {
+  float learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
+  float one_minus_beta1 = 0, one_minus_beta2 = 0;
+  float inverse_correction1 = 1, inverse_correction2 = 1;  // 1 / (1 - beta^step)
+};
+
+/// The numbers of an SGD step that all tensors share.
+struct SgdFactors {
+  float learning_rate = 0, momentum = 0, weight_decay = 0;
+  bool nesterov = false;
+};
+
+/// The bits of a largest |value|: as integers they are ordered like the values, a NaN above all.
+using AmaxBits = std::int32_t;
+
+/// Room that row sums have behind their last column, as kernels write whole vectors.
+inline constexpr std::int64_t kSumPadding = 16;
+
+/// Row sums (dbias, dgamma, dbeta; null: not wanted) are set to the sums over the given rows.
+struct Kernels {
+  AmaxBits (*cast)(const CastArgs&, Tile, float* dbias);
+  AmaxBits (*activation)(const ActivationArgs&, ActivationParts, Tile);
+  AmaxBits (*activation_backward)(const ActivationBackwardArgs&, ActivationParts, Tile,
+                                  float* dbias);
+  AmaxBits (*norm)(const NormArgs&, Range rows);
+  AmaxBits (*norm_backward)(const NormBackwardArgs&, Range rows, float* dgamma, float* dbeta);
+  /// Writes each row's logsumexp - logit of its label to losses.
+  void (*softmax_cross_entropy)(const SoftmaxCrossEntropyArgs&, Range rows, double* losses);
+  AmaxBits (*softmax_cross_entropy_backward)(const SoftmaxCrossEntropyBackwardArgs&, Range rows);
+  AmaxBits (*add)(const AddArgs&, Range elements);
+  AmaxBits (*adamw)(const AdamWTensor&, const AdamWFactors&, Range elements);
+  AmaxBits (*sgd)(const SgdTensor&, const SgdFactors&, Range elements);
+  /// The largest |value|: finite where all are.
+  AmaxBits (*amax)(const Input&, Range elements);
+};
+
+const Kernels& portable_kernels();
+#if defined(TAPE8_X86_64)
+const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
+#endif
+
+}  // namespace tape8::cpu

@@ -1,0 +1,221 @@
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cpu/cast_kernels.hpp"
+
+namespace tape8::cpu {
+
+/// Columns of a row that are held as f32 at a time. Longer rows are read anew by each pass.
+inline constexpr int kRowBlock = 4096;
+
+struct alignas(64) RowBlock {
+  float values[kRowBlock];
+};
+
+/// Calls body(column, count) for each block of a row.
+template <class F, class Body>
+[[gnu::always_inline]] inline void for_each_row_block(std::int64_t cols, const Body& body) {
+  for (std::int64_t c = 0; c < cols; c += kRowBlock) body(c, block_size<F>(c, cols, kRowBlock));
+}
+
+/// The gamma and beta of a row block, ready for use.
+template <class F>
+struct Affine {
+  const float* gamma;
+  const float* beta;
+  float gamma_offset;
+
+  void load(std::int64_t c, int count, float* gamma_block, float* beta_block) const {
+    for (int i = 0; i < count; ++i) gamma_block[i] = gamma[c + i] + gamma_offset;
+    fill_tail<F>(gamma_block, count, 0.0F);
+    if (beta_block == nullptr) return;
+    for (int i = 0; i < count; ++i) beta_block[i] = beta == nullptr ? 0.0F : beta[c + i];
+    fill_tail<F>(beta_block, count, 0.0F);
+  }
+};
+
+/// How a row is normalized: xhat = (x - center) * rsigma + shift. The shift is what the rounding of
+/// center to f32 leaves of the mean, which counts where the mean is far larger than the deviations.
+struct Normalizer {
+  float center = 0.0F;
+  float rsigma = 0.0F;
+  float shift = 0.0F;
+};
+
+/// sums of (x - center) and of its square over a block; x's tail is overwritten.
+template <class F>
+struct CenteredSums {
+  float first = 0.0F;
+  float second = 0.0F;
+
+  void add(float* x, int count, float center) {
+    fill_tail<F>(x, count, center);
+    RowSum<F> sum, squares;
+    for_each_vector<F, RowSum<F>::kWidth>(count, [&]<class V>(int i) {
+      const V centered = V::load(x + i) - V(center);
+      sum.add(centered, i);
+      squares.add(centered * centered, i);
+    });
+    first += sum.total();
+    second += squares.total();
+  }
+};
+
+template <class F>
+float block_sum(const float* x, int count) {
+  RowSum<F> sum;
+  for_each_vector<F, RowSum<F>::kWidth>(count, [&]<class V>(int i) { sum.add(V::load(x + i), i); });
+  return sum.total();
+}
+
+/// Statistics of one row; `read` is called as read(column, count) and gives the block's values.
+template <class F, class Read>
+Normalizer row_statistics(const NormArgs& args, float* x, const Read& read) {
+  const float count = static_cast<float>(args.cols > 0 ? args.cols : 1);
+  float mean = 0.0F;
+  if (args.type == NormType::layernorm) {
+    float sum = 0.0F;
+    for_each_row_block<F>(args.cols, [&](std::int64_t c, int n) {
+      read(c, n);
+      sum += block_sum<F>(x, n);
+    });
+    mean = sum / count;
+  }
+  CenteredSums<F> sums;
+  for_each_row_block<F>(args.cols, [&](std::int64_t c, int n) {
+    read(c, n);
+    sums.add(x, n, mean);
+  });
+  float variance = sums.second / count;
+  Normalizer result;
+  float rest = 0.0F;
+  if (args.type == NormType::layernorm) {
+    // The sum of the deviations corrects the mean: it is zero but for the mean's rounding.
+    const float correction = sums.first / count;
+    const float exact = variance - correction * correction;
+    variance = exact > 0.0F || exact != exact ? exact : 0.0F;
+    result.center = mean + correction;
+    rest = correction - (result.center - mean);
+  }
+  result.rsigma = 1.0F / __builtin_sqrtf(variance + args.epsilon);
+  result.shift = 0.0F - rest * result.rsigma;
+  return result;
+}
+
+template <class F>
+AmaxBits norm(const NormArgs& args, Range rows) {
+  RowBlock x, gamma, beta;
+  const bool one_block = args.cols <= kRowBlock;
+  const Affine<F> affine{static_cast<const float*>(args.gamma),
+                         static_cast<const float*>(args.beta),
+                         args.zero_centered_gamma ? 1.0F : 0.0F};
+  if (one_block) affine.load(0, static_cast<int>(args.cols), gamma.values, beta.values);
+  AmaxBits amax = 0;
+  for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+    bool loaded = false;
+    const auto read = [&](std::int64_t c, int count) {
+      if (loaded && one_block) return;
+      load_block<F>(args.x, r * args.cols + c, count, x.values);
+      loaded = true;
+    };
+    const Normalizer n = row_statistics<F>(args, x.values, read);
+    if (args.mu != nullptr) static_cast<float*>(args.mu)[r] = n.center;
+    if (args.rsigma != nullptr) static_cast<float*>(args.rsigma)[r] = n.rsigma;
+    for_each_row_block<F>(args.cols, [&](std::int64_t c, int count) {
+      read(c, count);
+      if (!one_block) affine.load(c, count, gamma.values, beta.values);
+      for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
+        const V xhat = fma(V::load(x.values + i) - V(n.center), V(n.rsigma), V(n.shift));
+        fma(xhat, V::load(gamma.values + i), V::load(beta.values + i)).store(x.values + i);
+      });
+      amax = larger<F>(amax, store_block<F>(x.values, args.y, r * args.cols + c, count));
+    });
+  }
+  return amax;
+}
+
+/// With g = dy * gamma: the sums over a row that its dx needs.
+template <class F>
+struct BackwardSums {
+  float g = 0.0F;
+  float g_centered = 0.0F;  // g * (x - center)
+  float centered = 0.0F;    // x - center
+
+  void add(const float* dy, float* x, const float* gamma, int count, float center) {
+    fill_tail<F>(x, count, center);
+    RowSum<F> g_sum, product_sum, centered_sum;
+    for_each_vector<F, RowSum<F>::kWidth>(count, [&]<class V>(int i) {
+      const V dev = V::load(x + i) - V(center);
+      const V scaled = V::load(dy + i) * V::load(gamma + i);
+      g_sum.add(scaled, i);
+      product_sum.add(scaled * dev, i);
+      centered_sum.add(dev, i);
+    });
+    g += g_sum.total();
+    g_centered += product_sum.total();
+    centered += centered_sum.total();
+  }
+};
+
+/// dx = rsigma (g - mean_g - xhat mean_g_xhat), in place of x; dgamma += dy xhat; dbeta += dy.
+template <class F>
+void norm_backward_block(const Normalizer& n, float mean_g, float mean_g_xhat, const float* dy,
+                         const float* gamma, int count, float* x, float* dgamma, float* dbeta) {
+  for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
+    const V xhat = fma(V::load(x + i) - V(n.center), V(n.rsigma), V(n.shift));
+    const V grad = V::load(dy + i);
+    if (dgamma != nullptr) fma(grad, xhat, V::load(dgamma + i)).store(dgamma + i);
+    if (dbeta != nullptr) (V::load(dbeta + i) + grad).store(dbeta + i);
+    const V g = grad * V::load(gamma + i);
+    (V(n.rsigma) * fma(V(0.0F) - xhat, V(mean_g_xhat), g - V(mean_g))).store(x + i);
+  });
+}
+
+template <class F>
+AmaxBits norm_backward(const NormBackwardArgs& args, Range rows, float* dgamma, float* dbeta) {
+  if (dgamma != nullptr) clear_sums<F>(dgamma, args.cols);
+  if (dbeta != nullptr) clear_sums<F>(dbeta, args.cols);
+  RowBlock x, dy, gamma;
+  const bool one_block = args.cols <= kRowBlock;
+  const bool centered = args.type == NormType::layernorm;
+  const float cols = static_cast<float>(args.cols > 0 ? args.cols : 1);
+  const Affine<F> affine{static_cast<const float*>(args.gamma), nullptr,
+                         args.zero_centered_gamma ? 1.0F : 0.0F};
+  if (one_block) affine.load(0, static_cast<int>(args.cols), gamma.values, nullptr);
+  AmaxBits amax = 0;
+  for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+    bool loaded = false;
+    const auto read = [&](std::int64_t c, int count) {
+      if (loaded && one_block) return;
+      load_block<F>(args.x, r * args.cols + c, count, x.values);
+      load_block<F>(args.dy, r * args.cols + c, count, dy.values);
+      if (!one_block) affine.load(c, count, gamma.values, nullptr);
+      loaded = true;
+    };
+    Normalizer n;
+    n.center = centered ? static_cast<const float*>(args.mu)[r] : 0.0F;
+    n.rsigma = static_cast<const float*>(args.rsigma)[r];
+    BackwardSums<F> sums;
+    for_each_row_block<F>(args.cols, [&](std::int64_t c, int count) {
+      read(c, count);
+      sums.add(dy.values, x.values, gamma.values, count, n.center);
+    });
+    float mean_g = 0.0F;
+    if (centered) {
+      mean_g = sums.g / cols;
+      n.shift = 0.0F - sums.centered / cols * n.rsigma;  // as in the forward pass
+    }
+    const float mean_g_xhat = (sums.g_centered * n.rsigma + sums.g * n.shift) / cols;
+    for_each_row_block<F>(args.cols, [&](std::int64_t c, int count) {
+      read(c, count);
+      norm_backward_block<F>(n, mean_g, mean_g_xhat, dy.values, gamma.values, count, x.values,
+                             dgamma == nullptr ? nullptr : dgamma + c,
+                             dbeta == nullptr ? nullptr : dbeta + c);
+      amax = larger<F>(amax, store_block<F>(x.values, args.dx, r * args.cols + c, count));
+    });
+  }
+  return amax;
+}
+
+}  // namespace tape8::cpu

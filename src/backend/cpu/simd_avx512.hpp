@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+
+// g++ 12 takes the deliberately undefined values of its own intrinsics for mistakes.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+#else
+#include <immintrin.h>
+#endif
+
+namespace tape8::cpu::avx512 {
+
+struct Mask {
+  __mmask16 v;
+};
+
+/// 16 lanes of int32. Shifts are logical.
+struct Int {
+  using Mask = avx512::Mask;
+  __m512i v;
+
+  Int() = default;
+  Int(__m512i value) : v(value) {}
+  explicit Int(std::int32_t value) : v(_mm512_set1_epi32(value)) {}
+
+  static Int load_u8(const std::uint8_t* p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static Int load_u16(const std::uint16_t* p) {
+    return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  /// Stores the low 8 or 16 bits of each lane.
+  void store_u8(std::uint8_t* p) const {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v));
+  }
+  void store_u16(std::uint16_t* p) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(v));
+  }
+
+  friend Int operator+(Int a, Int b) { return _mm512_add_epi32(a.v, b.v); }
+  friend Int operator-(Int a, Int b) { return _mm512_sub_epi32(a.v, b.v); }
+  friend Int operator&(Int a, Int b) { return _mm512_and_si512(a.v, b.v); }
+  friend Int operator|(Int a, Int b) { return _mm512_or_si512(a.v, b.v); }
+  friend Int operator<<(Int a, unsigned n) { return _mm512_slli_epi32(a.v, n); }
+  friend Int operator>>(Int a, unsigned n) { return _mm512_srli_epi32(a.v, n); }
+  friend Int max(Int a, Int b) { return _mm512_max_epi32(a.v, b.v); }
+  friend Int min(Int a, Int b) { return _mm512_min_epi32(a.v, b.v); }
+  friend Mask operator>(Int a, Int b) { return {_mm512_cmpgt_epi32_mask(a.v, b.v)}; }
+  friend Int select(Mask m, Int a, Int b) { return _mm512_mask_blend_epi32(m.v, b.v, a.v); }
+  /// Bits of a where mask has ones, of b elsewhere.
+  friend Int select_bits(Int mask, Int a, Int b) {
+    return _mm512_ternarylogic_epi32(mask.v, a.v, b.v, 0xCA);
+  }
+  friend std::int32_t reduce_max(Int a) { return _mm512_reduce_max_epi32(a.v); }
+};
+
+/// 16 lanes of f32. max and min give b where a lane of a or b is NaN.
+struct Float {
+  using Int = avx512::Int;
+  using Mask = avx512::Mask;
+  static constexpr int kLanes = 16;
+  /// Vectors that arithmetic-bound loops work on at a time.
+  static constexpr int kUnroll = 4;
+  __m512 v;
+
+  Float() = default;
+  Float(__m512 value) : v(value) {}
+  explicit Float(float value) : v(_mm512_set1_ps(value)) {}
+
+  static Float load(const float* p) { return _mm512_loadu_ps(p); }
+  void store(float* p) const { _mm512_storeu_ps(p, v); }
+  static Float from_bits(Int a) { return _mm512_castsi512_ps(a.v); }
+
+  friend Float operator+(Float a, Float b) { return _mm512_add_ps(a.v, b.v); }
+  friend Float operator-(Float a, Float b) { return _mm512_sub_ps(a.v, b.v); }
+  friend Float operator*(Float a, Float b) { return _mm512_mul_ps(a.v, b.v); }
+  friend Float operator/(Float a, Float b) { return _mm512_div_ps(a.v, b.v); }
+  friend Float fma(Float a, Float b, Float c) { return _mm512_fmadd_ps(a.v, b.v, c.v); }
+  friend Float sqrt(Float a) { return _mm512_sqrt_ps(a.v); }
+  friend Float max(Float a, Float b) { return _mm512_max_ps(a.v, b.v); }
+  friend Float min(Float a, Float b) { return _mm512_min_ps(a.v, b.v); }
+  friend Mask operator<=(Float a, Float b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }
+  friend Mask is_nan(Float a) { return {_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q)}; }
+  friend Float select(Mask m, Float a, Float b) { return _mm512_mask_blend_ps(m.v, b.v, a.v); }
+  friend Int bits(Float a) { return _mm512_castps_si512(a.v); }
+  /// a * 2^n, rounded once, for a near 1 and a whole n in [-250, 250].
+  friend Float scale_exponent(Float a, Float n) { return _mm512_scalef_ps(a.v, n.v); }
+
+  /// Halves are added until one lane is left: lane i and i + 8, i + 4, i + 2, i + 1.
+  friend float reduce_add(Float a) {
+    const __m256 high = _mm512_extractf32x8_ps(a.v, 1);
+    const __m256 w8 = _mm256_add_ps(_mm512_castps512_ps256(a.v), high);
+    const __m128 w4 = _mm_add_ps(_mm256_castps256_ps128(w8), _mm256_extractf128_ps(w8, 1));
+    const __m128 w2 = _mm_add_ps(w4, _mm_movehl_ps(w4, w4));
+    return _mm_cvtss_f32(_mm_add_ss(w2, _mm_movehdup_ps(w2)));
+  }
+  friend float reduce_max(Float a) { return _mm512_reduce_max_ps(a.v); }
+};
+
+}  // namespace tape8::cpu::avx512

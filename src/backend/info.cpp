@@ -1,0 +1,50 @@
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include <tape8/backend/info.hpp>
+
+#include "backend/cpu/isa.hpp"
+
+namespace tape8 {
+namespace {
+
+std::string description(cpu::Isa isa) {
+  switch (isa) {
+    case cpu::Isa::portable:
+      return "what the compiler targets";
+    case cpu::Isa::avx2:
+      return "x86-64 AVX2 and FMA";
+    case cpu::Isa::avx512:
+      return "x86-64 AVX-512 with BF16, VBMI and VNNI";
+  }
+  return "";
+}
+
+BackendInfo info_of(cpu::Isa isa) {
+  const std::span<const cpu::Isa> available = cpu::available_isas();
+  BackendInfo info{std::string(cpu::to_string(isa)), description(isa), false, {}};
+  info.available = std::find(available.begin(), available.end(), isa) != available.end();
+  if (!info.available) {
+    info.why_not = fmt::format("the machine lacks {}", cpu::missing_features(isa));
+  } else if (isa > cpu::selected_isa()) {
+    info.why_not = fmt::format("TAPE8_ISA={} is in the environment", cpu_isa());
+  }
+  return info;
+}
+
+}  // namespace
+
+std::vector<BackendInfo> backends() {
+  return {{"cpu", fmt::format("OpenMP, {} kernels", cpu_isa()), true, {}},
+          {"cuda", "NVIDIA GPUs", false, "not built"}};
+}
+
+std::vector<BackendInfo> cpu_isas() {
+  return {info_of(cpu::Isa::avx512), info_of(cpu::Isa::avx2), info_of(cpu::Isa::portable)};
+}
+
+std::string cpu_isa() { return std::string(cpu::to_string(cpu::selected_isa())); }
+
+}  // namespace tape8

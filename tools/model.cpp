@@ -1,0 +1,44 @@
+#include "model.hpp"
+
+namespace tape8::tools {
+
+Model::Model(const ModelConfig& config, Rng& rng) {
+  const auto dense = [&](std::int64_t in_features, std::int64_t out_features) {
+    return Dense{{.in_features = in_features,
+                  .out_features = out_features,
+                  .recipe = config.recipe,
+                  .dtype = config.dtype},
+                 rng};
+  };
+  if (config.features != config.hidden) input_ = dense(config.features, config.hidden);
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    mlps_.push_back(LayerNormMLP{{.hidden = config.hidden,
+                                  .intermediate = config.intermediate,
+                                  .activation_type = config.activation_type,
+                                  .norm_type = config.norm_type,
+                                  .recipe = config.recipe,
+                                  .dtype = config.dtype},
+                                 rng});
+  }
+  head_ = dense(config.hidden, config.classes);
+}
+
+Variable Model::operator()(const Variable& x) const {
+  Variable h = input_ ? (*input_)(x) : x;
+  for (const LayerNormMLP& mlp : mlps_) h = mlps_.size() > 1 ? h + mlp(h) : mlp(h);
+  return (*head_)(h);
+}
+
+std::vector<Variable> Model::parameters() const {
+  std::vector<Variable> all;
+  const auto append = [&all](const auto& module) {
+    const std::vector<Variable> some = module.parameters();
+    all.insert(all.end(), some.begin(), some.end());
+  };
+  if (input_) append(*input_);
+  for (const LayerNormMLP& mlp : mlps_) append(mlp);
+  append(*head_);
+  return all;
+}
+
+}  // namespace tape8::tools

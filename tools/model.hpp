@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <tape8/tape8.hpp>
+
+namespace tape8::tools {
+
+struct ModelConfig {
+  std::int64_t features = 0;
+  std::int64_t classes = 0;
+  std::int64_t hidden = 0;
+  std::int64_t intermediate = 0;
+  std::int64_t layers = 1;
+  ActivationType activation_type = gelu;
+  NormType norm_type = NormType::layernorm;
+  Recipe recipe = HighPrecision{};
+  DType dtype = DType::f32;  ///< of parameters and examples
+};
+
+/// x [batch, features] -> Dense to hidden where that differs -> LayerNormMLP, `layers` times, each
+/// with a residual where there are several -> Dense -> logits [batch, classes].
+class Model {
+ public:
+  Model(const ModelConfig& config, Rng& rng);
+
+  Variable operator()(const Variable& x) const;
+  std::vector<Variable> parameters() const;
+
+ private:
+  std::optional<Dense> input_;
+  std::vector<LayerNormMLP> mlps_;
+  std::optional<Dense> head_;
+};
+
+}  // namespace tape8::tools

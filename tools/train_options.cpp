@@ -1,0 +1,231 @@
+#include "train_options.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/ranges.h>
+
+#include "command.hpp"
+#include "validators.hpp"
+
+namespace tape8::tools {
+namespace {
+
+constexpr std::array<std::string_view, 2> kNorms{"layernorm", "rmsnorm"};
+constexpr std::array<std::string_view, 2> kOptimizers{"adamw", "sgd"};
+constexpr std::array<std::string_view, 2> kAmaxComputeAlgos{"max", "most_recent"};
+constexpr std::array<std::string_view, 2> kFp8Formats{"hybrid", "e4m3"};
+
+/// Options that some recipes take and the others would ignore.
+struct RecipeOption {
+  const char* name;
+  std::vector<std::string_view> recipes;
+};
+const std::array<RecipeOption, 4> kRecipeOptions{{{"--margin", {kDelayed}},
+                                                  {"--amax-history-len", {kDelayed}},
+                                                  {"--amax-compute-algo", {kDelayed}},
+                                                  {"--fp8-format", {kDelayed, kCurrent}}}};
+
+void add_run_options(CLI::App& app, TrainOptions& options) {
+  app.add_option("--data", options.data,
+                 fmt::format("Directory with an IDX data set (MNIST's file names, plain\n"
+                             "or .gz); pixels are divided by the largest training pixel\n"
+                             "(default {})",
+                             options.data))
+      ->type_name("DIR");
+  CLI::Option* recipe =
+      app.add_option("--recipe", options.recipes,
+                     "How the matmuls run: fp32; bf16 (parameters and batches too,\n"
+                     "the optimizer keeps f32 master weights); FP8 with parameters\n"
+                     "in f32: delayed (scales from earlier steps), current (scales\n"
+                     "from the tensors themselves) (default fp32)")
+          ->expected(1)
+          ->type_name("NAME")
+          ->check(one_of(kRecipeNames));
+  app.add_option("--compare", options.recipes,
+                 "Several recipes, one run after the other: fp32,bf16,delayed,current")
+      ->delimiter(',')
+      ->type_name("NAME,...")
+      ->check(one_of(kRecipeNames))
+      ->excludes(recipe);
+  CLI::Option* seed = app.add_option("--seed", options.seeds,
+                                     "Of the first parameters and the order of examples\n"
+                                     "(default 1)")
+                          ->expected(1)
+                          ->type_name("N")
+                          ->check(seed_number());
+  app.add_option("--seeds", options.seeds, "Several seeds, a run each, and their mean: 1,2,3")
+      ->delimiter(',')
+      ->type_name("N,...")
+      ->check(seed_number())
+      ->excludes(seed);
+  app.add_option("--threads", options.threads,
+                 fmt::format("Threads an op may use; no result depends on it\n"
+                             "(default OMP_NUM_THREADS or all cores, here {})",
+                             options.threads))
+      ->type_name("N")
+      ->check(whole_number(1, 4096));
+  app.add_option("--log", options.log,
+                 "Write a line of JSON for each epoch and a summary for each run")
+      ->type_name("FILE");
+  app.add_flag("--check-finite", options.check_finite,
+               "Stop with status 1 at the first op that makes a NaN or Inf,\n"
+               "and name it");
+}
+
+void add_model_options(CLI::App& app, TrainOptions& options) {
+  constexpr const char* kGroup = "Model";
+  app.add_option("--hidden", options.hidden,
+                 "Width between the layers; where it is not the number of\n"
+                 "features, a Dense comes first (default the features)")
+      ->type_name("N")
+      ->check(whole_number(1))
+      ->group(kGroup);
+  app.add_option("--intermediate", options.intermediate,
+                 "Width inside a LayerNormMLP, after the activation\n"
+                 "(default 4 x hidden)")
+      ->type_name("N")
+      ->check(whole_number(1))
+      ->group(kGroup);
+  app.add_option(
+         "--layers", options.layers,
+         fmt::format("LayerNormMLPs, each with a residual if several (default {})", options.layers))
+      ->type_name("N")
+      ->check(whole_number(1))
+      ->group(kGroup);
+  const auto names = activation_names();
+  const auto half = static_cast<std::ptrdiff_t>(names.size() / 2);
+  app.add_option(
+         "--activation", options.activation,
+         fmt::format("{},\n{}\n(default {})", fmt::join(names.begin(), names.begin() + half, ", "),
+                     fmt::join(names.begin() + half, names.end(), ", "), options.activation))
+      ->type_name("NAME")
+      ->check(one_of(names))
+      ->group(kGroup);
+  app.add_option("--norm", options.norm,
+                 fmt::format("{} (default {})", fmt::join(kNorms, ", "), options.norm))
+      ->type_name("NAME")
+      ->check(one_of(kNorms))
+      ->group(kGroup);
+}
+
+void add_optimizer_options(CLI::App& app, TrainOptions& options) {
+  constexpr const char* kGroup = "Training";
+  app.add_option("--epochs", options.epochs,
+                 fmt::format("Passes over the training set (default {})", options.epochs))
+      ->type_name("N")
+      ->check(whole_number(1))
+      ->group(kGroup);
+  app.add_option("--batch-size", options.batch_size,
+                 fmt::format("Examples a step (default {})", options.batch_size))
+      ->type_name("N")
+      ->check(whole_number(1))
+      ->group(kGroup);
+  app.add_option("--optimizer", options.optimizer,
+                 fmt::format("{} (default {})", fmt::join(kOptimizers, ", "), options.optimizer))
+      ->type_name("NAME")
+      ->check(one_of(kOptimizers))
+      ->group(kGroup);
+  app.add_option("--lr", options.learning_rate,
+                 fmt::format("Learning rate (default {})", options.learning_rate))
+      ->type_name("X")
+      ->check(rate())
+      ->group(kGroup);
+  app.add_option("--weight-decay", options.weight_decay,
+                 fmt::format("(default {} with adamw, {} with sgd)", AdamWOptions{}.weight_decay,
+                             SGDOptions{}.weight_decay))
+      ->type_name("X")
+      ->check(rate())
+      ->group(kGroup);
+}
+
+void add_fp8_options(CLI::App& app, TrainOptions& options) {
+  constexpr const char* kGroup = "FP8 recipes";
+  app.add_option(
+         "--margin", options.margin,
+         fmt::format("delayed: scales are divided by 2^margin (default {})", options.margin))
+      ->type_name("N")
+      ->check(whole_number(-64, 64))
+      ->group(kGroup);
+  app.add_option(
+         "--amax-history-len", options.amax_history_len,
+         fmt::format("delayed: steps whose amax is kept (default {})", options.amax_history_len))
+      ->type_name("N")
+      ->check(whole_number(1))
+      ->group(kGroup);
+  app.add_option("--amax-compute-algo", options.amax_compute_algo,
+                 fmt::format("delayed: what a scale is made from, {}\nof that history (default {})",
+                             fmt::join(kAmaxComputeAlgos, ", "), options.amax_compute_algo))
+      ->type_name("NAME")
+      ->check(one_of(kAmaxComputeAlgos))
+      ->group(kGroup);
+  app.add_option("--fp8-format", options.fp8_format,
+                 fmt::format("hybrid (e4m3 forward, e5m2 for gradients), e4m3 (for all)\n"
+                             "(default {})",
+                             options.fp8_format))
+      ->type_name("NAME")
+      ->check(one_of(kFp8Formats))
+      ->group(kGroup);
+}
+
+template <class T>
+void check_distinct(const char* what, const std::vector<T>& values) {
+  if (std::set<T>(values.begin(), values.end()).size() < values.size()) {
+    throw UsageError(
+        fmt::format("train: {}: each may be given once: got {}", what, fmt::join(values, ",")));
+  }
+}
+
+Fp8Format fp8_format(const TrainOptions& options) {
+  return options.fp8_format == "hybrid" ? Fp8Format::hybrid : Fp8Format::e4m3;
+}
+
+DelayedScaling delayed_scaling(const TrainOptions& options) {
+  return {.margin = options.margin,
+          .format = fp8_format(options),
+          .amax_history_len = options.amax_history_len,
+          .amax_compute_algo = options.amax_compute_algo == "max" ? AmaxComputeAlgo::max
+                                                                  : AmaxComputeAlgo::most_recent};
+}
+
+}  // namespace
+
+void add_options(CLI::App& app, TrainOptions& options) {
+  add_run_options(app, options);
+  add_model_options(app, options);
+  add_optimizer_options(app, options);
+  add_fp8_options(app, options);
+}
+
+void check_together(const CLI::App& app, const TrainOptions& options) {
+  check_distinct("--compare", options.recipes);
+  check_distinct("--seeds", options.seeds);
+  for (const auto& [name, recipes] : kRecipeOptions) {
+    const bool used = std::any_of(recipes.begin(), recipes.end(), [&](std::string_view recipe) {
+      return std::find(options.recipes.begin(), options.recipes.end(), recipe) !=
+             options.recipes.end();
+    });
+    if (app.count(name) > 0 && !used) {
+      throw UsageError(fmt::format("train: {} is for the recipes {}: got {}", name,
+                                   fmt::join(recipes, ", "), fmt::join(options.recipes, ",")));
+    }
+  }
+}
+
+ModelConfig model_config(const TrainOptions& options, const Dataset& train,
+                         std::string_view recipe_name) {
+  ModelConfig config;
+  config.features = train.features();
+  config.classes = train.classes;
+  config.hidden = options.hidden.value_or(config.features);
+  config.intermediate = options.intermediate.value_or(4 * config.hidden);
+  config.layers = options.layers;
+  config.activation_type = activation_type_from(options.activation);
+  config.norm_type = options.norm == "layernorm" ? NormType::layernorm : NormType::rmsnorm;
+  if (recipe_name == kBf16) config.dtype = DType::bf16;
+  if (recipe_name == kDelayed) config.recipe = delayed_scaling(options);
+  if (recipe_name == kCurrent) config.recipe = CurrentScaling{.format = fp8_format(options)};
+  return config;
+}
+
+}  // namespace tape8::tools

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <tape8/tape8.hpp>
+
+#include "model.hpp"
+
+namespace tape8::tools {
+
+inline constexpr std::string_view kFp32 = "fp32";
+inline constexpr std::string_view kBf16 = "bf16";
+inline constexpr std::string_view kDelayed = "delayed";
+inline constexpr std::string_view kCurrent = "current";
+inline constexpr std::array kRecipeNames{kFp32, kBf16, kDelayed, kCurrent};
+
+/// The options of `tape8 train`. The names have been checked.
+struct TrainOptions {
+  std::string data = "examples/data/digits";
+
+  std::vector<std::string> recipes{std::string(kFp32)};
+  std::vector<std::uint64_t> seeds{1};
+
+  std::optional<std::int64_t> hidden;
+  std::optional<std::int64_t> intermediate;
+  std::int64_t layers = 1;
+  std::string activation = "gelu";
+  std::string norm = "layernorm";
+
+  std::int64_t epochs = 20;
+  std::int64_t batch_size = 64;
+  std::string optimizer = "adamw";
+  float learning_rate = 1e-3F;
+  std::optional<float> weight_decay;
+
+  int margin = 0;
+  std::int64_t amax_history_len = DelayedScaling{}.amax_history_len;
+  std::string amax_compute_algo = "max";
+  std::string fp8_format = "hybrid";
+
+  int threads = num_threads();
+  std::string log;
+  bool check_finite = false;
+};
+
+/// Adds the options to a sub-command; they are filled in as it parses.
+void add_options(CLI::App& app, TrainOptions& options);
+
+/// Throws UsageError for options that do not go together.
+void check_together(const CLI::App& app, const TrainOptions& options);
+
+/// The model of a run over a dataset's examples.
+ModelConfig model_config(const TrainOptions& options, const Dataset& train,
+                         std::string_view recipe_name);
+
+}  // namespace tape8::tools

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+
 #include <tape8/core/activation_type.hpp>
 
 #include "backend/cpu/cast_kernels.hpp"

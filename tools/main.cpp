@@ -1,4 +1,5 @@
 #include <exception>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,15 @@
 
 namespace tape8::tools {
 namespace {
+
+/// Help without what excludes what: the one line that refuses says so.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(34); }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_type_size() == 0 ? "" : " " + option->get_type_name();
+  }
+};
 
 int finish(Status status, std::string message) {
   for (char& c : message) {
@@ -64,7 +74,7 @@ int main(int argc, char** argv) {
   CLI::App program{"FP8 training on a reverse-mode tape.", "tape8"};
   program.set_version_flag("--version", std::string("tape8 ") + kVersion, "Print the version");
   program.set_help_flag("-h,--help", "Print this help");
-  program.get_formatter()->column_width(36);
+  program.formatter(std::make_shared<HelpFormatter>());
   program.require_subcommand(1);
   program.footer(
       "Exit status: 0 done, 1 a check failed, 2 wrong usage, 3 bad input or file.\n"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include <fmt/ranges.h>
 
@@ -26,6 +27,24 @@ const std::array<RecipeOption, 4> kRecipeOptions{{{"--margin", {kDelayed}},
                                                   {"--amax-compute-algo", {kDelayed}},
                                                   {"--fp8-format", {kDelayed, kCurrent}}}};
 
+/// Names with commas between them, in lines of at most `width`, each with its end.
+std::string lines_of(std::span<const std::string_view> names, std::size_t width) {
+  std::string text;
+  std::size_t used = 0;
+  for (const std::string_view name : names) {
+    if (used + name.size() + 1 > width) {
+      text += '\n';
+      used = 0;
+    } else if (used > 0) {
+      text += ' ';
+    }
+    text.append(name).append(",");
+    used += name.size() + 2;
+  }
+  text.back() = '\n';
+  return text;
+}
+
 void add_run_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--data", options.data,
                  fmt::format("Directory with an IDX data set (MNIST's file names, plain\n"
@@ -43,7 +62,8 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
           ->type_name("NAME")
           ->check(one_of(kRecipeNames));
   app.add_option("--compare", options.recipes,
-                 "Several recipes, one run after the other: fp32,bf16,delayed,current")
+                 "Several recipes, one run after the other, such as\n"
+                 "fp32,bf16,delayed,current")
       ->delimiter(',')
       ->type_name("NAME,...")
       ->check(one_of(kRecipeNames))
@@ -54,7 +74,8 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
                           ->expected(1)
                           ->type_name("N")
                           ->check(seed_number());
-  app.add_option("--seeds", options.seeds, "Several seeds, a run each, and their mean: 1,2,3")
+  app.add_option("--seeds", options.seeds,
+                 "Several seeds, a run each, and their mean, such as 1,2,3")
       ->delimiter(',')
       ->type_name("N,...")
       ->check(seed_number())
@@ -65,8 +86,7 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
                              options.threads))
       ->type_name("N")
       ->check(whole_number(1, 4096));
-  app.add_option("--log", options.log,
-                 "Write a line of JSON for each epoch and a summary for each run")
+  app.add_option("--log", options.log, "Write a line of JSON for each epoch and one for each run")
       ->type_name("FILE");
   app.add_flag("--check-finite", options.check_finite,
                "Stop with status 1 at the first op that makes a NaN or Inf,\n"
@@ -94,11 +114,8 @@ void add_model_options(CLI::App& app, TrainOptions& options) {
       ->check(whole_number(1))
       ->group(kGroup);
   const auto names = activation_names();
-  const auto half = static_cast<std::ptrdiff_t>(names.size() / 2);
-  app.add_option(
-         "--activation", options.activation,
-         fmt::format("{},\n{}\n(default {})", fmt::join(names.begin(), names.begin() + half, ", "),
-                     fmt::join(names.begin() + half, names.end(), ", "), options.activation))
+  app.add_option("--activation", options.activation,
+                 fmt::format("{}(default {})", lines_of(names, 60), options.activation))
       ->type_name("NAME")
       ->check(one_of(names))
       ->group(kGroup);
@@ -132,8 +149,8 @@ void add_optimizer_options(CLI::App& app, TrainOptions& options) {
       ->check(rate())
       ->group(kGroup);
   app.add_option("--weight-decay", options.weight_decay,
-                 fmt::format("(default {} with adamw, {} with sgd)", AdamWOptions{}.weight_decay,
-                             SGDOptions{}.weight_decay))
+                 fmt::format("Pull of each step towards zero\n(default {} with adamw, {} with sgd)",
+                             AdamWOptions{}.weight_decay, SGDOptions{}.weight_decay))
       ->type_name("X")
       ->check(rate())
       ->group(kGroup);

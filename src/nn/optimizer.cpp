@@ -56,8 +56,7 @@ Optimizer::Optimizer(const char* name, std::vector<ParameterGroup> groups, float
     for (const Variable& parameter : given.parameters) {
       check_parameter(name, seen.size(), parameter);
       if (!seen.insert(parameter.state().get()).second) {
-        fail<OptionError>("{}: a parameter must be given once: got parameters[{}] again", name,
-                          seen.size());
+        fail<OptionError>("{}: parameters[{}] must be named once: got it again", name, seen.size());
       }
       group.slots.push_back({.parameter = parameter, .master = parameter.tensor().to(DType::f32)});
     }

@@ -38,7 +38,8 @@ void check_arguments(const Variable& x, const ActivationType& type, const Quanti
   for (const ActivationPart& part : type.parts()) {
     if (x.dtype() == DType::f64 && part.custom() != nullptr &&
         part.custom()->value_f64 == nullptr) {
-      fail<DTypeError>("activation: a custom part needs functions of double for an x in f64: got none");
+      fail<DTypeError>(
+          "activation: a custom part needs functions of double for an x in f64: got none");
     }
   }
   const ClampedSwigluParams& clamped = params.clamped_swiglu;

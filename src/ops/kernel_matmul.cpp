@@ -123,13 +123,17 @@ MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
                   .d = output_to(gradients.x)});
   }
   if (needs.kernel) {
-    gradients.kernel = Tensor::empty(saved.kernel_shape, saved.kernel_dtype);
+    // The matmul gives f64 where it reads f64, and only there.
+    const bool has_f64 = saved.x_dtype == DType::f64 || saved.kernel_dtype == DType::f64;
+    Tensor wgrad =
+        Tensor::empty(saved.kernel_shape, has_f64 ? stat_dtype(saved.x_dtype) : saved.kernel_dtype);
     kernels.gemm({.m = sizes.k,
                   .n = sizes.n,
                   .k = sizes.m,
                   .a = gemm_operand(saved.x.columnwise(), true),
                   .b = gemm_operand(dy_operand.columnwise(), false),
-                  .d = output_to(gradients.kernel)});
+                  .d = output_to(wgrad)});
+    gradients.kernel = wgrad.to(saved.kernel_dtype);
   }
   return gradients;
 }

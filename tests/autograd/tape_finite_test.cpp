@@ -1,7 +1,8 @@
-#include <doctest/doctest.h>
-
 #include <cstdlib>
 #include <limits>
+
+#include <doctest/doctest.h>
+
 #include <tape8/autograd/tape.hpp>
 
 #include "support/expect.hpp"

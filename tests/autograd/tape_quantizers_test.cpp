@@ -1,8 +1,9 @@
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include <tape8/autograd/tape.hpp>
 #include <tape8/quantize/quantizer.hpp>
-#include <vector>
 
 #include "support/expect.hpp"
 #include "support/passes.hpp"

@@ -1,7 +1,8 @@
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include <tape8/autograd/tape.hpp>
-#include <vector>
 
 #include "support/expect.hpp"
 #include "support/own_ops.hpp"

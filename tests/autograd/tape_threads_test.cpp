@@ -1,10 +1,11 @@
-#include <doctest/doctest.h>
-
 #include <algorithm>
-#include <tape8/autograd/tape.hpp>
-#include <tape8/quantize/quantizer.hpp>
 #include <thread>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tape8/autograd/tape.hpp>
+#include <tape8/quantize/quantizer.hpp>
 
 #include "support/expect.hpp"
 #include "support/passes.hpp"

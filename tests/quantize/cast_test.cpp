@@ -1,10 +1,11 @@
-#include <doctest/doctest.h>
-
 #include <cfloat>
 #include <cmath>
 #include <limits>
-#include <tape8/quantize/quantizer.hpp>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tape8/quantize/quantizer.hpp>
 
 #include "support/expect.hpp"
 #include "support/float_table.hpp"

@@ -1,11 +1,12 @@
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <limits>
-#include <tape8/quantize/quantizer.hpp>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tape8/quantize/quantizer.hpp>
 
 #include "support/expect.hpp"
 #include "support/passes.hpp"

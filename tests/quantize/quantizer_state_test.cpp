@@ -1,9 +1,10 @@
-#include <doctest/doctest.h>
-
 #include <cfloat>
 #include <limits>
-#include <tape8/quantize/quantizer.hpp>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tape8/quantize/quantizer.hpp>
 
 #include "support/expect.hpp"
 #include "support/passes.hpp"

@@ -1,7 +1,8 @@
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include <tape8/quantize/quantizer.hpp>
-#include <vector>
 
 #include "support/expect.hpp"
 #include "support/passes.hpp"

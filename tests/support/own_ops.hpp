@@ -2,8 +2,9 @@
 
 #include <stdexcept>
 #include <string>
-#include <tape8/autograd/tape.hpp>
 #include <utility>
+
+#include <tape8/autograd/tape.hpp>
 
 #include "support/values.hpp"
 

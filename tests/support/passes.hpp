@@ -1,9 +1,10 @@
 #pragma once
 
 #include <initializer_list>
+#include <vector>
+
 #include <tape8/autograd/tape.hpp>
 #include <tape8/quantize/quantizer.hpp>
-#include <vector>
 
 #include "support/own_ops.hpp"
 

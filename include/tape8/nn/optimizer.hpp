@@ -37,7 +37,7 @@ class TAPE8_API Optimizer {
   std::int64_t steps() const { return steps_; }
 
  protected:
-  /// Throws OptionError for no parameters, one that is none, not a leaf or given twice, or settings
+  /// Throws OptionError for no parameters, one that is none, not a leaf or named twice, or settings
   /// of a group that are not finite or negative; DTypeError for one that is not f32, bf16 or f16.
   Optimizer(const char* name, std::vector<ParameterGroup> groups, float learning_rate,
             float weight_decay);

@@ -47,8 +47,8 @@ template <class V, class From, class To, bool kAmax>
 }
 
 template <class F, class From, class To, bool kAmax>
-AmaxBits convert(const typename From::Storage* from, typename To::Storage* to, std::int64_t count,
-                 float scale_inv, float scale) {
+[[gnu::flatten]] AmaxBits convert(const typename From::Storage* from, typename To::Storage* to,
+                                  std::int64_t count, float scale_inv, float scale) {
   using W = WideFloat<F, F::kUnroll>;
   typename W::Int wide_amax(0);
   typename F::Int amax(0);
@@ -88,7 +88,7 @@ void load_block(const Input& x, std::int64_t offset, int count, float* block) {
 }
 
 template <class F>
-AmaxBits block_amax(float* block, int count) {
+[[gnu::flatten]] AmaxBits block_amax(float* block, int count) {
   using Int = typename F::Int;
   fill_tail<F>(block, count, 0.0F);
   Int amax(0);
@@ -110,7 +110,7 @@ AmaxBits store_block(float* block, const Output& y, std::int64_t offset, int cou
 
 /// sums[i] += block[i] to the next whole vector, where the block holds zeros.
 template <class F>
-void add_block(const float* block, int count, float* sums) {
+[[gnu::flatten]] void add_block(const float* block, int count, float* sums) {
   for_each_vector<F, F::kUnroll>(
       count, [&]<class V>(int i) { (V::load(sums + i) + V::load(block + i)).store(sums + i); });
 }

@@ -133,19 +133,24 @@ void run_with_sums(Amax* amax, std::int64_t rows, std::int64_t cols, double row_
   }
 }
 
+void call_value(const CustomActivation& custom, const float* x, float* y, int count) {
+  const auto size = static_cast<std::size_t>(count);
+  custom.value({x, size}, {y, size});
+}
+
+void call_derivative(const CustomActivation& custom, const float* x, float* y, int count) {
+  const auto size = static_cast<std::size_t>(count);
+  custom.derivative({x, size}, {y, size});
+}
+
 ActivationParts parts_of(const ActivationType& type) {
-  return {.parts = type.parts().data(),
-          .count = type.count(),
-          .custom_value =
-              [](const CustomActivation& custom, const float* x, float* y, int count) {
-                const auto size = static_cast<std::size_t>(count);
-                custom.value({x, size}, {y, size});
-              },
-          .custom_derivative =
-              [](const CustomActivation& custom, const float* x, float* y, int count) {
-                const auto size = static_cast<std::size_t>(count);
-                custom.derivative({x, size}, {y, size});
-              }};
+  ActivationParts parts{
+      .count = type.count(), .custom_value = call_value, .custom_derivative = call_derivative};
+  for (std::size_t p = 0; p < type.parts().size(); ++p) {
+    parts.acts[p] = type.parts()[p].act();
+    parts.customs[p] = type.parts()[p].custom();
+  }
+  return parts;
 }
 
 class CpuBackend final : public Backend {

@@ -16,11 +16,11 @@ struct F32Format {
   static constexpr bool kScaled = false;
 
   template <class V>
-  static V load(const float* p) {
+  [[gnu::always_inline]] static V load(const float* p) {
     return V::load(p);
   }
   template <class V>
-  static void store(float* p, const V& x) {
+  [[gnu::always_inline]] static void store(float* p, const V& x) {
     x.store(p);
   }
 };
@@ -30,12 +30,12 @@ struct Bf16Format {
   static constexpr bool kScaled = false;
 
   template <class V>
-  static V load(const std::uint16_t* p) {
+  [[gnu::always_inline]] static V load(const std::uint16_t* p) {
     return V::from_bits(V::Int::load_u16(p) << 16);
   }
   /// Half of the last place, less one, plus the bit that stays last: ties go to even.
   template <class V>
-  static void store(std::uint16_t* p, const V& x) {
+  [[gnu::always_inline]] static void store(std::uint16_t* p, const V& x) {
     using Int = typename V::Int;
     const Int b = bits(x);
     const Int rounded = (b + Int(0x7FFF) + ((b >> 16) & Int(1))) >> 16;
@@ -63,7 +63,7 @@ struct SmallFormat {
   /// The code, shifted to f32's exponent field, is the value times a power of two; denormals as
   /// well.
   template <class V>
-  static V load(const Storage* p) {
+  [[gnu::always_inline]] static V load(const Storage* p) {
     using Int = typename V::Int;
     const Int code = load_code<Int>(p);
     const Int magnitude = code & Int(kCodeMagnitude);
@@ -77,7 +77,7 @@ struct SmallFormat {
   /// format at exponent e, its denormals' for small e. The sum's low bits, with e's own, are the
   /// code.
   template <class V>
-  static void store(Storage* p, const V& x) {
+  [[gnu::always_inline]] static void store(Storage* p, const V& x) {
     using Int = typename V::Int;
     constexpr std::int32_t kFirstExponent =
         128 - kBias;  // of the smallest normal number, as in f32
@@ -94,19 +94,19 @@ struct SmallFormat {
 
  private:
   template <class Int>
-  static Int load_code(const std::uint8_t* p) {
+  [[gnu::always_inline]] static Int load_code(const std::uint8_t* p) {
     return Int::load_u8(p);
   }
   template <class Int>
-  static Int load_code(const std::uint16_t* p) {
+  [[gnu::always_inline]] static Int load_code(const std::uint16_t* p) {
     return Int::load_u16(p);
   }
   template <class Int>
-  static void store_code(std::uint8_t* p, const Int& code) {
+  [[gnu::always_inline]] static void store_code(std::uint8_t* p, const Int& code) {
     code.store_u8(p);
   }
   template <class Int>
-  static void store_code(std::uint16_t* p, const Int& code) {
+  [[gnu::always_inline]] static void store_code(std::uint16_t* p, const Int& code) {
     code.store_u16(p);
   }
 };

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <new>
 
@@ -17,7 +18,7 @@ namespace {
 
 // Blocks of packed words: one strip of b and one block of a share the second-level cache while a
 // block of b stays in the third.
-constexpr std::int64_t kBlockSteps = 512;
+constexpr std::int64_t kBlockSteps = 1024;
 constexpr std::int64_t kBlockRows = 64;
 constexpr std::int64_t kBlockCols = 1024;
 /// Rows whose sums are kept across blocks of k.
@@ -233,10 +234,23 @@ class Cell {
               (c - cols_.begin) * plan_.strip_rows;
     }
     const float* b = b_ + (c - cols_.begin) * steps_;
+    if (last_) prefetch(rows, c);
     plan_.kernel->multiply(rows.size(), strip_cols(c), steps_,
                            reinterpret_cast<const std::uint32_t*>(a),
                            reinterpret_cast<const std::uint32_t*>(b), !first_, sums);
     if (last_) store(rows, {c, std::min(cols_.end, c + plan_.kernel->cols)}, sums);
+  }
+
+  /// Asks for the lines of a tile of d, so that its stores do not wait for memory.
+  void prefetch(Range rows, std::int64_t c) const {
+    constexpr std::int64_t kLine = 64;
+    const std::int64_t size = bits(plan_.args->d.dtype) / 8;
+    const std::int64_t stride = plan_.args->n * size;
+    const char* row = static_cast<const char*>(plan_.args->d.data) + rows.begin * stride + c * size;
+    const std::int64_t width = std::min(plan_.kernel->cols, cols_.end - c) * size;
+    for (std::int64_t r = rows.begin; r < rows.end; ++r, row += stride) {
+      for (std::int64_t at = 0; at < width; at += kLine) __builtin_prefetch(row + at, 1);
+    }
   }
 
   void store(Range rows, Range cols, const float* sums) {

@@ -30,6 +30,12 @@ struct Avx2Math {
     return _mm256_fmadd_ps(a, b, sums);
   }
 
+  template <class T, std::size_t kCount>
+  static void copy_front(T* to, const T (&from)[kCount], std::int64_t n) {
+    const auto count = static_cast<std::size_t>(n);
+    for (std::size_t i = 0; i < kCount && i < count; ++i) to[i] = from[i];
+  }
+
   /// Pairs of rows, of pairs, of 128-bit halves.
   static void transpose(Vector* block) {
     Vector pairs[kLanes], quads[kLanes];

@@ -7,6 +7,12 @@
 namespace tape8::cpu {
 namespace {
 
+/// The lowest n bits; n may be negative or exceed the width.
+[[gnu::always_inline]] inline __mmask64 first(std::int64_t n) {
+  if (n <= 0) return 0;
+  return n >= 64 ? ~__mmask64{0} : (__mmask64{1} << n) - 1;
+}
+
 struct Avx512Math {
   static constexpr int kLanes = 16;
   static constexpr int kRows = 14;
@@ -21,6 +27,15 @@ struct Avx512Math {
   }
   static void store(float* p, Vector v) { _mm512_store_ps(p, v); }
   static void store_words(std::uint32_t* p, Vector v) { _mm512_storeu_ps(p, v); }
+
+  template <class T, std::size_t kCount>
+  static void copy_front(T* to, const T (&from)[kCount], std::int64_t n) {
+    constexpr auto kPerVector = static_cast<std::int64_t>(64 / sizeof(T));
+    for (std::int64_t i = 0; i < n; i += kPerVector) {
+      const __mmask64 bytes = first((n - i) * static_cast<std::int64_t>(sizeof(T)));
+      _mm512_mask_storeu_epi8(to + i, bytes, _mm512_maskz_loadu_epi8(bytes, from + i));
+    }
+  }
 
   /// Words, pairs of words, then 128-bit blocks twice.
   static void transpose(Vector* block) {
@@ -50,11 +65,6 @@ struct Avx512Math {
     }
   }
 };
-
-/// The lowest n bits; n may exceed the width.
-[[gnu::always_inline]] inline __mmask64 first(std::int64_t n) {
-  return n >= 64 ? ~__mmask64{0} : (__mmask64{1} << n) - 1;
-}
 
 [[gnu::always_inline]] inline __m128i load_16(const std::uint8_t* p, std::int64_t n) {
   return _mm_maskz_loadu_epi8(static_cast<__mmask16>(first(n)), p);

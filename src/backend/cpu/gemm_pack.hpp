@@ -49,10 +49,13 @@ template <class Math, class Format>
 void pack_across(const StripSource& source, std::int64_t steps, std::uint32_t* strip) {
   using Code = typename Format::Code;
   constexpr std::int64_t kLanes = Math::kLanes;
+  constexpr std::int64_t kAhead = 16;
   const auto* data = static_cast<const Code*>(source.data);
   for (std::int64_t step = 0; step < steps; ++step) {
     const std::int64_t k = (kSwapped<Math> ? step ^ 1 : step) * Math::kPerStep;
     const std::int64_t depth = source.depth - k;
+    // Each row is on a page of its own, which no hardware prefetcher foresees.
+    if (depth > kAhead) __builtin_prefetch(data + (k + kAhead) * source.stride);
     for (std::int64_t i = 0; i < source.width; i += kLanes) {
       const std::int64_t count = source.count - i < kLanes ? source.count - i : kLanes;
       Math::store_words(strip + step * source.width + i,

@@ -69,6 +69,12 @@ struct PortableMath {
   static void store(float* p, const Vector& v) { __builtin_memcpy(p, &v, sizeof(v)); }
   static void store_words(std::uint32_t* p, const Vector& v) { __builtin_memcpy(p, &v, sizeof(v)); }
 
+  template <class T, std::size_t kCount>
+  static void copy_front(T* to, const T (&from)[kCount], std::int64_t n) {
+    const auto count = static_cast<std::size_t>(n);
+    for (std::size_t i = 0; i < kCount && i < count; ++i) to[i] = from[i];
+  }
+
   static void transpose(Vector* block) {
     for (int r = 0; r < kLanes; ++r) {
       for (int c = 0; c < r; ++c) {

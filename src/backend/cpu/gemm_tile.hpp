@@ -13,6 +13,7 @@
 //   kPerStep              k values a step: 1 or 2
 //   zero, load, load_words, broadcast_word, store, store_words, multiply_add(a, b, sums)
 //   transpose(Vector[kLanes])
+//   copy_front(to, from, n)         the first n of an array's values
 //   along_k<Format>(p, n)           words of steps from n neighbours in k; the rest are zeros
 //   across<Format>(p, next, d, n)   words of one step from n neighbours in the strip at p, and with
 //                                   kPerStep 2 at p + next; depth d below kPerStep is padded
@@ -69,45 +70,53 @@ void multiply_rows(std::int64_t rows, std::int64_t b_width, std::int64_t steps,
   multiply_tile<Math, kRows, Math::kVectors>(steps, a, b, accumulate, sums);
 }
 
-template <class Math, class Format, int kCols>
+/// A tile of at most kCols columns, in rows that are kStride apart.
+template <class Math, class Format, int kStride, int kCols>
 std::uint32_t store_tile_as(const TileStore& tile) {
   using Code = typename Format::Code;
   constexpr bool kScaled = sizeof(Code) == 1;
   // The sum of any value, a zero of either sign too, and -0 is that value.
   float bias[kCols];
-  for (int c = 0; c < kCols; ++c) bias[c] = -0.0F;
-  if (tile.bias != nullptr) {
-    __builtin_memcpy(bias, tile.bias, static_cast<std::size_t>(tile.cols) * sizeof(float));
+  std::uint32_t magnitude[kCols];
+  for (int c = 0; c < kCols; ++c) {
+    const bool inside = c < tile.cols;
+    bias[c] = inside && tile.bias != nullptr ? tile.bias[c] : -0.0F;
+    magnitude[c] = inside ? ~kSignBit : 0U;
   }
 
-  std::uint32_t largest = 0;
+  std::uint32_t largest[kCols] = {};
+  Code codes[Math::kRows][kCols];
   for (std::int64_t r = 0; r < tile.rows; ++r) {
-    const float* sums = tile.sums + r * kCols;
-    float values[kCols];
-    Code codes[kCols];
-    for (int c = 0; c < kCols; ++c) values[c] = sums[c] * tile.factor + bias[c];
-    for (std::int64_t c = 0; c < tile.cols; ++c) {
-      const std::uint32_t magnitude = float_bits(values[c]) & ~kSignBit;
-      largest = magnitude > largest ? magnitude : largest;
-    }
+    const float* sums = tile.sums + r * kStride;
     for (int c = 0; c < kCols; ++c) {
-      const float value = kScaled ? values[c] * tile.scale : values[c];
-      codes[c] = static_cast<Code>(Format::encode(value));
-    }
-    Code* d = static_cast<Code*>(tile.d) + r * tile.stride;
-    if (tile.cols == kCols) {
-      __builtin_memcpy(d, codes, sizeof(codes));
-    } else {
-      __builtin_memcpy(d, codes, static_cast<std::size_t>(tile.cols) * sizeof(Code));
+      const float value = sums[c] * tile.factor + bias[c];
+      const std::uint32_t bits = float_bits(value) & magnitude[c];
+      largest[c] = bits > largest[c] ? bits : largest[c];
+      codes[r][c] = static_cast<Code>(Format::encode(kScaled ? value * tile.scale : value));
     }
   }
-  return largest;
+
+  Code* d = static_cast<Code*>(tile.d);
+  for (std::int64_t r = 0; r < tile.rows; ++r, d += tile.stride) {
+    if (tile.cols == kCols) {
+      __builtin_memcpy(d, codes[r], sizeof(codes[r]));
+    } else {
+      Math::copy_front(d, codes[r], tile.cols);
+    }
+  }
+  std::uint32_t most = 0;
+  for (const std::uint32_t bits : largest) most = bits > most ? bits : most;
+  return most;
 }
 
 template <class Math>
 std::uint32_t store_tile(const TileStore& tile) {
+  constexpr int kHalf = Math::kLanes;
+  constexpr int kFull = Math::kVectors * Math::kLanes;
   return visit_format(tile.dtype, [&](auto format) {
-    return store_tile_as<Math, decltype(format), Math::kVectors * Math::kLanes>(tile);
+    using Format = decltype(format);
+    return tile.cols <= kHalf ? store_tile_as<Math, Format, kFull, kHalf>(tile)
+                              : store_tile_as<Math, Format, kFull, kFull>(tile);
   });
 }
 

@@ -26,7 +26,8 @@ using CustomFunction = void (*)(const CustomActivation&, const float* x, float* 
 
 /// An ActivationType's parts, and how to call those that are the user's.
 struct ActivationParts {
-  const ActivationPart* parts = nullptr;
+  Act acts[kMaxActivationParts] = {};
+  const CustomActivation* customs[kMaxActivationParts] = {};  // null where the act counts
   int count = 0;
   CustomFunction custom_value = nullptr;
   CustomFunction custom_derivative = nullptr;
@@ -60,8 +61,8 @@ inline constexpr std::int64_t kSumPadding = 16;
 /// Row sums (dbias, dgamma, dbeta; null: not wanted) are set to the sums over the given rows.
 struct Kernels {
   AmaxBits (*cast)(const CastArgs&, Tile, float* dbias);
-  AmaxBits (*activation)(const ActivationArgs&, ActivationParts, Tile);
-  AmaxBits (*activation_backward)(const ActivationBackwardArgs&, ActivationParts, Tile,
+  AmaxBits (*activation)(const ActivationArgs&, const ActivationParts&, Tile);
+  AmaxBits (*activation_backward)(const ActivationBackwardArgs&, const ActivationParts&, Tile,
                                   float* dbias);
   AmaxBits (*norm)(const NormArgs&, Range rows);
   AmaxBits (*norm_backward)(const NormBackwardArgs&, Range rows, float* dgamma, float* dbeta);
@@ -78,8 +79,8 @@ struct Kernels {
   AmaxBits (*reduce_columns)(const ReduceArgs&, std::int64_t outer, Range cols);
   AmaxBits (*broadcast)(const BroadcastArgs&, Range rows);
   AmaxBits (*broadcast_scalar)(const BroadcastArgs&, std::int64_t outer, Range elements);
-  AmaxBits (*adamw)(const AdamWTensor&, const AdamWFactors&, Range elements);
-  AmaxBits (*sgd)(const SgdTensor&, const SgdFactors&, Range elements);
+  AmaxBits (*adamw)(const AdamWTensor&, AdamWFactors, Range elements);
+  AmaxBits (*sgd)(const SgdTensor&, SgdFactors, Range elements);
   /// The largest |value|: finite where all are.
   AmaxBits (*amax)(const Input&, Range elements);
 };

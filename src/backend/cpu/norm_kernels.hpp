@@ -49,7 +49,7 @@ struct CenteredSums {
   float first = 0.0F;
   float second = 0.0F;
 
-  void add(float* x, int count, float center) {
+  [[gnu::flatten]] void add(float* x, int count, float center) {
     fill_tail<F>(x, count, center);
     RowSum<F> sum, squares;
     for_each_vector<F, RowSum<F>::kWidth>(count, [&]<class V>(int i) {
@@ -63,7 +63,7 @@ struct CenteredSums {
 };
 
 template <class F>
-float block_sum(const float* x, int count) {
+[[gnu::flatten]] float block_sum(const float* x, int count) {
   RowSum<F> sum;
   for_each_vector<F, RowSum<F>::kWidth>(count, [&]<class V>(int i) { sum.add(V::load(x + i), i); });
   return sum.total();
@@ -103,6 +103,16 @@ Normalizer row_statistics(const NormArgs& args, float* x, const Read& read) {
   return result;
 }
 
+/// x = xhat gamma + beta, in place.
+template <class F>
+[[gnu::flatten]] void normalize_block(Normalizer n, const float* gamma, const float* beta,
+                                      int count, float* x) {
+  for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
+    const V xhat = fma(V::load(x + i) - V(n.center), V(n.rsigma), V(n.shift));
+    fma(xhat, V::load(gamma + i), V::load(beta + i)).store(x + i);
+  });
+}
+
 template <class F>
 AmaxBits norm(const NormArgs& args, Range rows) {
   RowBlock x, gamma, beta;
@@ -125,10 +135,7 @@ AmaxBits norm(const NormArgs& args, Range rows) {
     for_each_row_block<F>(args.cols, [&](std::int64_t c, int count) {
       read(c, count);
       if (!one_block) affine.load(c, count, gamma.values, beta.values);
-      for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
-        const V xhat = fma(V::load(x.values + i) - V(n.center), V(n.rsigma), V(n.shift));
-        fma(xhat, V::load(gamma.values + i), V::load(beta.values + i)).store(x.values + i);
-      });
+      normalize_block<F>(n, gamma.values, beta.values, count, x.values);
       amax = larger<F>(amax, store_block<F>(x.values, args.y, r * args.cols + c, count));
     });
   }
@@ -142,7 +149,8 @@ struct BackwardSums {
   float g_centered = 0.0F;  // g * (x - center)
   float centered = 0.0F;    // x - center
 
-  void add(const float* dy, float* x, const float* gamma, int count, float center) {
+  [[gnu::flatten]] void add(const float* dy, float* x, const float* gamma, int count,
+                            float center) {
     fill_tail<F>(x, count, center);
     RowSum<F> g_sum, product_sum, centered_sum;
     for_each_vector<F, RowSum<F>::kWidth>(count, [&]<class V>(int i) {
@@ -160,8 +168,9 @@ struct BackwardSums {
 
 /// dx = rsigma (g - mean_g - xhat mean_g_xhat), in place of x; dgamma += dy xhat; dbeta += dy.
 template <class F>
-void norm_backward_block(const Normalizer& n, float mean_g, float mean_g_xhat, const float* dy,
-                         const float* gamma, int count, float* x, float* dgamma, float* dbeta) {
+[[gnu::flatten]] void norm_backward_block(Normalizer n, float mean_g, float mean_g_xhat,
+                                          const float* dy, const float* gamma, int count, float* x,
+                                          float* dgamma, float* dbeta) {
   for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
     const V xhat = fma(V::load(x + i) - V(n.center), V(n.rsigma), V(n.shift));
     const V grad = V::load(dy + i);

@@ -10,7 +10,8 @@ namespace tape8::cpu {
 /// Calls step.template operator()<V>(state, grad, i) for each vector of memory that is updated in
 /// place; a last part of a vector goes through memory of its own.
 template <class F, int N, class Step>
-void update_in_place(float* const (&state)[N], const float* grad, int count, const Step& step) {
+[[gnu::flatten]] void update_in_place(float* const (&state)[N], const float* grad, int count,
+                                      const Step& step) {
   const int whole = count / F::kLanes * F::kLanes;
   for_each_vector<F, F::kUnroll>(
       whole, [&]<class V>(int i) { step.template operator()<V>(state, grad, i); });
@@ -27,8 +28,9 @@ void update_in_place(float* const (&state)[N], const float* grad, int count, con
 }
 
 template <class F>
-AmaxBits adamw(const AdamWTensor& tensor, const AdamWFactors& f, Range elements) {
+AmaxBits adamw(const AdamWTensor& tensor, AdamWFactors factors, Range elements) {
   return for_each_block<F>({{0, 1}, elements}, 0, [&](std::int64_t, std::int64_t at, int count) {
+    const auto f = factors;  // of this scope alone: no store can change it
     Block grad;
     load_block<F>(tensor.grad, at, count, grad.values);
     float* const state[] = {tensor.weight + at, tensor.exp_avg + at, tensor.exp_avg_sq + at};
@@ -51,8 +53,9 @@ AmaxBits adamw(const AdamWTensor& tensor, const AdamWFactors& f, Range elements)
 }
 
 template <class F>
-AmaxBits sgd(const SgdTensor& tensor, const SgdFactors& f, Range elements) {
+AmaxBits sgd(const SgdTensor& tensor, SgdFactors factors, Range elements) {
   return for_each_block<F>({{0, 1}, elements}, 0, [&](std::int64_t, std::int64_t at, int count) {
+    const auto f = factors;  // of this scope alone: no store can change it
     Block grad;
     load_block<F>(tensor.grad, at, count, grad.values);
     float* weights = tensor.weight + at;

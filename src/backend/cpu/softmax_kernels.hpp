@@ -10,7 +10,7 @@ namespace tape8::cpu {
 inline constexpr float kInfinity = __builtin_inff();
 
 template <class F>
-float block_max(float* x, int count) {
+[[gnu::flatten]] float block_max(float* x, int count) {
   fill_tail<F>(x, count, -kInfinity);
   F largest(-kInfinity);
   for (int i = 0; i < count; i += F::kLanes) largest = max(largest, F::load(x + i));
@@ -19,7 +19,7 @@ float block_max(float* x, int count) {
 
 /// x = e^(x - shift), and the sum of it.
 template <class F>
-float exponentiate(float* x, int count, float shift) {
+[[gnu::flatten]] float exponentiate(float* x, int count, float shift) {
   fill_tail<F>(x, count, -kInfinity);
   RowSum<F> sum;
   for_each_vector<F, RowSum<F>::kWidth>(count, [&]<class V>(int i) {

@@ -2,11 +2,11 @@
 
 namespace tape8::cpu {
 
-/// e^x over the whole range, within 1 ulp, denormal results rounded once; e^-inf = 0, NaN stays.
+/// e^x for x up to 90, within 1.01 ulp, denormal results rounded once; e^-inf = 0, NaN stays.
 template <class F>
-[[gnu::always_inline]] inline F exp(const F& x) {
-  // Past these bounds the result is Inf or 0 for certain. A NaN is the second operand and wins.
-  const F z = max(F(-110.0F), min(F(90.0F), x));
+[[gnu::always_inline]] inline F exp_up_to_90(const F& x) {
+  // Below -104 the result is 0. A NaN is the second operand and wins.
+  const F z = max(F(-110.0F), x);
   // x = n ln2 + r: adding 1.5 * 2^23 rounds to a whole n; n times the first part of ln2 is exact.
   const F round(12582912.0F);
   const F n = fma(z, F(1.44269504F), round) - round;
@@ -20,6 +20,12 @@ template <class F>
   return scale_exponent(p, n);
 }
 
+/// e^x for any x; past 88.7 it is Inf.
+template <class F>
+[[gnu::always_inline]] inline F exp(const F& x) {
+  return exp_up_to_90(min(F(90.0F), x));
+}
+
 /// The logistic function and what its derivative needs.
 template <class F>
 struct Sigmoid {
@@ -31,7 +37,7 @@ struct Sigmoid {
 template <class F>
 [[gnu::always_inline]] inline Sigmoid<F> sigmoid(const F& x) {
   const F zero(0.0F), one(1.0F);
-  const F t = exp(min(x, zero - x));
+  const F t = exp_up_to_90(min(x, zero - x));
   const F q = one / (one + t);
   const F tq = t * q;
   return {select(x <= zero, tq, q), tq * q};

@@ -1,0 +1,43 @@
+// The casts against the host functions of the CUDA toolkit, where its header is installed.
+#if __has_include(<cuda_fp8.h>)
+
+#include <cuda_fp8.h>
+
+#include <bit>
+
+#include "backend/kernel_test.hpp"
+
+namespace tape8::test {
+namespace {
+
+TEST_CASE("cast: FP8 as cuda_fp8.h, on all bf16 and f16 and a grid of f32") {
+  std::vector<float> sample;
+  for (std::uint32_t i = 0; i < 65536; ++i) {
+    sample.push_back(std::bit_cast<float>(i << 16U));
+    sample.push_back(static_cast<float>(decode(DType::f16, static_cast<std::uint16_t>(i))));
+  }
+  for (std::uint64_t i = 0; i < (std::uint64_t{1} << 32U); i += 15952) {
+    sample.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(i)));
+  }
+  const auto count = static_cast<std::int64_t>(sample.size());
+  for (const DType dtype : {DType::e4m3, DType::e5m2}) {
+    const auto interpretation = dtype == DType::e4m3 ? __NV_E4M3 : __NV_E5M2;
+    auto results = same_everywhere([&](Backend& backend) {
+      Memory y(dtype, count);
+      backend.cast({.rows = 1, .cols = count, .x = {sample.data(), DType::f32}, .y = y.output()});
+      return std::vector{y};
+    });
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float x = sample[static_cast<std::size_t>(i)];
+      const auto expected = __nv_cvt_float_to_fp8(x, __NV_SATFINITE, interpretation);
+      if (results[0].as<std::uint8_t>()[i] != expected) ++wrong;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+}  // namespace
+}  // namespace tape8::test
+
+#endif

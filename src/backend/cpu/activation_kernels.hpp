@@ -180,13 +180,13 @@ AmaxBits activation(const ActivationArgs& args, const ActivationParts& parts, Ti
   });
 }
 
-/// derivative = dy * act'(x); derivative may be dy.
+/// dx = dy * act'(x).
 template <class F>
 [[gnu::flatten]] void apply_derivative(Act act, const ActivationParams& params, int count,
-                                       const float* x, const float* dy, float* derivative) {
+                                       const float* x, const float* dy, float* dx) {
   visit_act(act, params, [&](const auto& function) {
     for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
-      (V::load(dy + i) * function(V::load(x + i)).derivative).store(derivative + i);
+      (V::load(dy + i) * function(V::load(x + i)).derivative).store(dx + i);
     });
   });
 }

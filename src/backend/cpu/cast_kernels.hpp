@@ -12,7 +12,10 @@ namespace tape8::cpu {
 // Conversions between memory formats and f32, and the ops that are little more.
 //
 // The kernels work on blocks of a row: load_block, some passes over f32 in the first-level cache,
-// store_block. Blocks are padded to whole vectors.
+// store_block. Blocks are padded to whole vectors. Every function is a template on the vector F,
+// also where it has no need of one: so each instruction set has a copy of its own (kernels.hpp).
+// Those that hold a loop over vectors are flattened, as a call for each vector would cost more than
+// the vector.
 
 inline constexpr int kBlock = 512;
 

@@ -66,10 +66,10 @@ const QuantizerState& Quantizer::checked_delayed(const char* call) const {
 
 Scale Quantizer::scale() const { return checked_delayed("scale").scale(); }
 std::vector<float> Quantizer::amax_history() const {
-  return checked("amax_history").amax_history();
+  return checked_delayed("amax_history").amax_history();
 }
 std::int64_t Quantizer::non_finite_passes() const {
-  return checked("non_finite_passes").non_finite_passes();
+  return checked_delayed("non_finite_passes").non_finite_passes();
 }
 
 void Quantizer::set_state(Scale scale, std::span<const float> amax_history) {

@@ -63,8 +63,13 @@ TEST_CASE("batches: without shuffle the order is the dataset's") {
 }
 
 TEST_CASE("batches: the last batch of an epoch may be short; count() counts them") {
-  for (const auto& [n, size, expected] :
-       {std::array<std::int64_t, 3>{10, 4, 3}, {8, 4, 2}, {3, 64, 1}, {0, 4, 0}, {7, 1, 7}}) {
+  struct Case {
+    std::int64_t n, size, expected;
+  };
+  for (const Case& c : {Case{10, 4, 3}, {8, 4, 2}, {3, 64, 1}, {0, 4, 0}, {7, 1, 7}}) {
+    const std::int64_t n = c.n;
+    const std::int64_t size = c.size;
+    const std::int64_t expected = c.expected;
     CAPTURE(n);
     Rng rng{1};
     Batches all = batches(counted(n), {.batch_size = size, .epochs = 2}, rng);

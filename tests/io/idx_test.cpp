@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <sys/resource.h>
 #include <utility>
 
@@ -38,12 +39,11 @@ TEST_CASE("read_idx: values and sizes, plain and gzip") {
   const test::TempDir dir;
   const std::string bytes = idx_bytes({2, 1, 3}, kData);
   const std::string halves = gzip(bytes.substr(0, 11)) + gzip(bytes.substr(11));
-  for (const auto& [name, content] : {std::pair{"a", bytes},
-                                      {"b.gz", gzip(bytes)},
-                                      {"no-suffix", gzip(bytes)},
-                                      {"c.gz", halves}}) {
-    CAPTURE(name);
-    const Tensor tensor = read_idx(dir.write(name, content));
+  const std::map<std::string, std::string> files{
+      {"a", bytes}, {"b.gz", gzip(bytes)}, {"no-suffix", gzip(bytes)}, {"c.gz", halves}};
+  for (const auto& file : files) {
+    CAPTURE(file.first);
+    const Tensor tensor = read_idx(dir.write(file.first, file.second));
     CHECK(tensor.dtype() == DType::u8);
     CHECK(tensor.shape() == Shape{2, 1, 3});
     CHECK(tensor.to_vector<std::int32_t>() == std::vector<std::int32_t>{0, 1, 127, 128, 254, 255});
@@ -55,9 +55,9 @@ TEST_CASE("read_idx: a file larger than the reader's chunks") {
   std::string data(5'000'011, '\0');
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * i % 251);
   const std::string bytes = idx_bytes({static_cast<std::uint32_t>(data.size())}, data);
-  for (const auto& [name, content] : {std::pair{"a", bytes}, {"a.gz", gzip(bytes)}}) {
-    CAPTURE(name);
-    const Tensor tensor = read_idx(dir.write(name, content));
+  for (const auto& file : {std::pair{"a", bytes}, {"a.gz", gzip(bytes)}}) {
+    CAPTURE(file.first);
+    const Tensor tensor = read_idx(dir.write(file.first, file.second));
     const std::span<const std::uint8_t> read = tensor.span<std::uint8_t>();
     REQUIRE(read.size() == data.size());
     CHECK(std::equal(read.begin(), read.end(), data.begin(),

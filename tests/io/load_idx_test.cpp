@@ -101,7 +101,8 @@ TEST_CASE("load_idx: directories and files that are not there") {
   const test::TempDir dir;
   check_io_error([&] { load_idx(dir.path() / "absent", Split::train); },
                  {"absent", "no such directory"});
-  for (const auto& [missing, content] : small_files()) {
+  for (const auto& file : small_files()) {
+    const std::string& missing = file.first;
     CAPTURE(missing);
     const test::TempDir partial;
     auto files = small_files();

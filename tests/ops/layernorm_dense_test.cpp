@@ -130,6 +130,15 @@ TEST_CASE("layernorm_dense: shapes") {
   }
 }
 
+TEST_CASE("layernorm_dense: epsilon is added to the variance") {
+  for (const float epsilon : {0.0F, 1e-3F, 0.5F}) {
+    check_case(
+        {{9, 33}, {7}, NormType::layernorm, false, true, true, DType::f32, DType::f32, epsilon});
+    check_case(
+        {{9, 33}, {7}, NormType::rmsnorm, true, false, true, DType::f32, DType::f32, epsilon});
+  }
+}
+
 TEST_CASE("layernorm_dense: parameters in another type than x") {
   check_case({{9, 33}, {7}, NormType::layernorm, false, true, true, DType::bf16, DType::f32});
   check_case({{9, 33}, {7}, NormType::layernorm, true, true, true, DType::f32, DType::bf16});

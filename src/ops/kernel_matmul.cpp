@@ -71,6 +71,7 @@ void keep_high_precision(SavedMatmul& saved, QuantizedTensor x, const Variable& 
 SavedMatmul prepare_matmul(const MatmulSizes& sizes, const Variable& x, QuantizedTensor x_operand,
                            const Variable& kernel, const Variable& bias,
                            const QuantizerSet& quantizer_set) {
+  const bool casts_dy = quantizer_set.backward_override == BackwardOverride::none;
   return {.sizes = sizes,
           .x = std::move(x_operand),
           .kernel = cast_kernel(kernel, quantizer_set.kernel, x.dtype()),
@@ -81,7 +82,7 @@ SavedMatmul prepare_matmul(const MatmulSizes& sizes, const Variable& x, Quantize
           .x_dtype = x.dtype(),
           .kernel_dtype = kernel.dtype(),
           .bias_dtype = bias.defined() ? bias.dtype() : DType::f32,
-          .dgrad = quantizer_set.dgrad};
+          .dgrad = casts_dy ? quantizer_set.dgrad : Quantizer{}};
 }
 
 Tensor matmul_forward(const SavedMatmul& saved, const Variable& bias, const Shape& y_shape) {

@@ -22,10 +22,11 @@ struct Sum {
     }
     Tensor target = owned ? value : Tensor::empty(value.shape(), value.dtype(), value.device());
     backend(value.device())
-        .add({.count = value.numel(),
-              .a = {.data = value.data(), .dtype = value.dtype()},
-              .b = {.data = gradient.data(), .dtype = gradient.dtype()},
-              .y = {.data = target.mutable_data(), .dtype = target.dtype()}});
+        .binary({.op = BinaryOp::add,
+                 .count = value.numel(),
+                 .a = {.data = value.data(), .dtype = value.dtype()},
+                 .b = {.data = gradient.data(), .dtype = gradient.dtype()},
+                 .y = {.data = target.mutable_data(), .dtype = target.dtype()}});
     value = std::move(target);
     owned = true;
   }
@@ -110,6 +111,9 @@ class Tape::Impl::Run {
       if (leaf->grad.defined()) {
         Sum total{leaf->grad, true};
         total.add(gradient);
+      } else if (leaf->grad_memory.defined()) {
+        leaf->grad = leaf->grad_memory;
+        leaf->grad.copy_from(gradient);
       } else {
         // The leaf's own memory, as later backwards add to it in place.
         leaf->grad =

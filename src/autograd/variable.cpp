@@ -23,6 +23,28 @@ VariableState& Variable::checked() const {
 const Tensor& Variable::tensor() const { return checked().value; }
 const Tensor& Variable::grad() const { return checked().grad; }
 void Variable::zero_grad() { checked().grad = Tensor{}; }
+
+void Variable::set_grad_memory(Tensor memory) {
+  VariableState& state = checked();
+  if (!state.is_leaf()) {
+    fail<StateError>("set_grad_memory: only a leaf keeps a gradient: got an op's result");
+  }
+  if (memory.defined()) {
+    if (memory.shape() != state.value.shape()) {
+      fail<ShapeError>("set_grad_memory: memory must have the leaf's shape {}: got {}",
+                       to_string(state.value.shape()), to_string(memory.shape()));
+    }
+    if (memory.dtype() != state.value.dtype()) {
+      fail<DTypeError>("set_grad_memory: memory must have the leaf's dtype {}: got {}",
+                       to_string(state.value.dtype()), to_string(memory.dtype()));
+    }
+    if (!memory.is_contiguous()) {
+      fail<OptionError>("set_grad_memory: memory must be contiguous: got a strided view");
+    }
+  }
+  state.grad_memory = std::move(memory);
+}
+
 bool Variable::requires_grad() const { return checked().requires_grad; }
 bool Variable::is_leaf() const { return checked().is_leaf(); }
 const std::string& Variable::name() const { return checked().name; }

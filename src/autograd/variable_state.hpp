@@ -16,6 +16,7 @@ class VariableState {
  public:
   Tensor value;
   Tensor grad;
+  Tensor grad_memory;  // where grad is to lie; undefined: anywhere
   std::string name;
   bool requires_grad = false;
   std::unique_ptr<WeightCasts> weight_casts;

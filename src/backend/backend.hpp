@@ -117,30 +117,90 @@ struct GemmArgs {
   Output d;                    // [m, n]
 };
 
-/// loss = mean over rows of logsumexp(logits[r]) - logits[r, labels[r]]; 0 for no rows.
+/// The mean, over the rows whose label is not kIgnoredLabel, of
+/// logsumexp(logits[r]) - (1 - s) logits[r, labels[r]] - s mean(logits[r]) with s =
+/// label_smoothing; 0 when there are none.
 struct SoftmaxCrossEntropyArgs {
   std::int64_t rows = 0, classes = 0;
+  float label_smoothing = 0.0F;
   Input logits;                          // [rows, classes]
-  const std::int32_t* labels = nullptr;  // [rows], each in [0, classes)
+  const std::int32_t* labels = nullptr;  // [rows], each in [0, classes) or kIgnoredLabel
+  std::int64_t counted = 0;              // rows whose label is not ignored
   Stat* loss = nullptr;                  // [1]
   Stat* logsumexp = nullptr;             // [rows]
 };
 
-/// dlogits[r, c] = (exp(logits[r, c] - logsumexp[r]) - (c == labels[r])) * *dloss / rows.
+inline constexpr std::int32_t kIgnoredLabel = -1;
+
+/// dlogits[r, c] = (exp(logits[r, c] - logsumexp[r]) - (1 - s) (c == labels[r]) - s / classes)
+/// * *dloss / counted; 0 in ignored rows.
 struct SoftmaxCrossEntropyBackwardArgs {
   std::int64_t rows = 0, classes = 0;
+  float label_smoothing = 0.0F;
   Input logits;
   const std::int32_t* labels = nullptr;
+  std::int64_t counted = 0;
   const Stat* logsumexp = nullptr;
   const Stat* dloss = nullptr;  // [1]
   Output dlogits;               // [rows, classes]
 };
 
-/// y = a + b; y may be a or b.
-struct AddArgs {
+enum class BinaryOp { add, sub, mul };
+
+/// y = a op b; y may be a or b.
+struct BinaryArgs {
+  BinaryOp op = BinaryOp::add;
   std::int64_t count = 0;
   Input a, b;
   Output y;
+};
+
+/// y = x * factor; y may be x.
+struct ScaleArgs {
+  std::int64_t count = 0;
+  Input x;
+  double factor = 1.0;
+  Output y;
+};
+
+/// y[o, i] = factor * sum over r of x[o, r, i]. x: [outer, reduced, inner].
+struct ReduceArgs {
+  std::int64_t outer = 0, reduced = 0, inner = 0;
+  Input x;
+  double factor = 1.0;
+  Output y;
+};
+
+/// y[o, r, i] = factor * x[o, i]: the backward of a reduction.
+struct BroadcastArgs {
+  std::int64_t outer = 0, reduced = 0, inner = 0;
+  Input x;
+  double factor = 1.0;
+  Output y;
+};
+
+/// y[i] = keep(i) ? x[i] / (1 - rate) : 0, where keep(i) is a uniform number of (seed, i) >= rate.
+struct DropoutArgs {
+  std::int64_t count = 0;
+  Input x;
+  float rate = 0.0F;
+  std::uint64_t seed = 0;
+  Output y;
+};
+
+/// loss = mean of (prediction - target)^2; 0 for no elements.
+struct MseArgs {
+  std::int64_t count = 0;
+  Input prediction, target;
+  Stat* loss = nullptr;  // [1]
+};
+
+/// dprediction = 2 (prediction - target) * *dloss / count.
+struct MseBackwardArgs {
+  std::int64_t count = 0;
+  Input prediction, target;
+  const Stat* dloss = nullptr;  // [1]
+  Output dprediction;
 };
 
 /// One parameter of an optimizer step. `weight` is the f32 master; `copy`, where given, receives it
@@ -195,9 +255,17 @@ class Backend {
   virtual void gemm(const GemmArgs& args) = 0;
   virtual void softmax_cross_entropy(const SoftmaxCrossEntropyArgs& args) = 0;
   virtual void softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackwardArgs& args) = 0;
-  virtual void add(const AddArgs& args) = 0;
+  virtual void binary(const BinaryArgs& args) = 0;
+  virtual void scale(const ScaleArgs& args) = 0;
+  virtual void reduce(const ReduceArgs& args) = 0;
+  virtual void broadcast(const BroadcastArgs& args) = 0;
+  virtual void dropout(const DropoutArgs& args) = 0;
+  virtual void mse(const MseArgs& args) = 0;
+  virtual void mse_backward(const MseBackwardArgs& args) = 0;
   virtual void adamw(const AdamWArgs& args) = 0;
   virtual void sgd(const SgdArgs& args) = 0;
+  /// The sum of the squares of `count` values, in f64.
+  virtual double sum_of_squares(std::int64_t count, const Input& x) = 0;
   /// False if one of `count` values is NaN or Inf.
   virtual bool all_finite(std::int64_t count, const Input& x) = 0;
 };

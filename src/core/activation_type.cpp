@@ -65,14 +65,18 @@ std::string_view to_string(Act act) {
   return "";
 }
 
+std::string_view to_string(const ActivationPart& part) {
+  return part.custom() != nullptr ? "custom" : to_string(part.act());
+}
+
 std::string to_string(const ActivationType& type) {
   for (const NamedType& named : kNamedTypes) {
     if (named.type == type) return std::string(named.name);
   }
   std::string text;
-  for (const Act act : type.parts()) {
+  for (const ActivationPart& part : type.parts()) {
     if (!text.empty()) text += '*';
-    text += to_string(act);
+    text += to_string(part);
   }
   return text;
 }

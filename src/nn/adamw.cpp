@@ -16,44 +16,46 @@ void check_beta(const char* name, float beta) {
   }
 }
 
-void check_not_negative(const char* name, float value) {
-  if (!(value >= 0.0F) || !std::isfinite(value)) {
-    fail<OptionError>("adamw: {} must be finite and at least 0: got {}", name, value);
-  }
-}
-
 }  // namespace
 
 AdamW::AdamW(std::vector<Variable> parameters, const AdamWOptions& options)
-    : Optimizer("adamw", std::move(parameters), options.learning_rate), options_(options) {
+    : AdamW(std::vector<ParameterGroup>{{.parameters = std::move(parameters)}}, options) {}
+
+AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options)
+    : Optimizer("adamw", std::move(groups), options.learning_rate, options.weight_decay),
+      options_(options) {
   check_beta("beta1", options.beta1);
   check_beta("beta2", options.beta2);
-  check_not_negative("epsilon", options.epsilon);
-  check_not_negative("weight_decay", options.weight_decay);
+  if (!(options.epsilon >= 0.0F) || !std::isfinite(options.epsilon)) {
+    fail<OptionError>("adamw: epsilon must be finite and at least 0: got {}", options.epsilon);
+  }
 }
 
 void AdamW::step() {
-  std::vector<AdamWTensor> tensors;
-  tensors.reserve(slots_.size());
-  for (Slot& slot : slots_) {
-    const Tensor& gradient = slot.parameter.grad();
-    if (!gradient.defined()) continue;
-    tensors.push_back({.count = slot.master.numel(),
-                       .weight = static_cast<float*>(slot.master.mutable_data()),
-                       .grad = gradient_input(gradient),
-                       .exp_avg = moment_data(slot.first_moment, slot.master),
-                       .exp_avg_sq = moment_data(slot.second_moment, slot.master),
-                       .copy = parameter_copy(slot.parameter, slot.master)});
-  }
   ++steps_;
-  backend(slots_.front().master.device())
-      .adamw({.tensors = tensors,
-              .learning_rate = learning_rate(),
-              .beta1 = options_.beta1,
-              .beta2 = options_.beta2,
-              .epsilon = options_.epsilon,
-              .weight_decay = options_.weight_decay,
-              .step = steps_});
+  std::vector<AdamWTensor> tensors;
+  for (Group& group : groups_) {
+    tensors.clear();
+    for (Slot& slot : group.slots) {
+      const Tensor& gradient = slot.parameter.grad();
+      if (!gradient.defined()) continue;
+      tensors.push_back({.count = slot.master.numel(),
+                         .weight = static_cast<float*>(slot.master.mutable_data()),
+                         .grad = gradient_input(gradient),
+                         .exp_avg = moment_data(slot.first_moment, slot.master),
+                         .exp_avg_sq = moment_data(slot.second_moment, slot.master),
+                         .copy = parameter_copy(slot.parameter, slot.master)});
+    }
+    if (tensors.empty()) continue;
+    backend(group.slots.front().master.device())
+        .adamw({.tensors = tensors,
+                .learning_rate = learning_rate() * group.learning_rate_scale,
+                .beta1 = options_.beta1,
+                .beta2 = options_.beta2,
+                .epsilon = options_.epsilon,
+                .weight_decay = group.weight_decay,
+                .step = steps_});
+  }
 }
 
 }  // namespace tape8

@@ -35,6 +35,13 @@ void check_arguments(const Variable& x, const ActivationType& type, const Quanti
     fail<ShapeError>("activation: x.shape[-1] must be a multiple of the {} parts of {}: got {}",
                      type.count(), to_string(type), x.shape()[-1]);
   }
+  for (const ActivationPart& part : type.parts()) {
+    if (x.dtype() == DType::f64 && part.custom() != nullptr &&
+        part.custom()->value_f64 == nullptr) {
+      fail<DTypeError>(
+          "activation: a custom part needs functions of double for an x in f64: got none");
+    }
+  }
   const ClampedSwigluParams& clamped = params.clamped_swiglu;
   if (!(clamped.limit >= 0.0F) || !std::isfinite(clamped.limit)) {
     fail<OptionError>("activation: clamped_swiglu.limit must be finite and at least 0: got {}",

@@ -38,6 +38,14 @@ void check_shape(std::string_view op, std::string_view name, const Shape& shape,
   }
 }
 
+void check_dtype(std::string_view op, std::string_view name, DType dtype, std::string_view rule,
+                 DType wanted) {
+  if (dtype != wanted) {
+    fail<DTypeError>("{}: {} must have the dtype {}, {}: got {}", op, name, rule, to_string(wanted),
+                     to_string(dtype));
+  }
+}
+
 void check_axes(std::string_view op, std::string_view name, const Axes& axes, int rank) {
   if (!axes.empty() && static_cast<int>(axes.size()) != rank) {
     fail<OptionError>("{}: {} must be empty or name {} dimensions: got {}", op, name, rank,

@@ -21,6 +21,9 @@ void check_quantizable(std::string_view op, DType dtype, const QuantizerSet& set
 void check_rank_at_least_1(std::string_view op, std::string_view name, const Shape& shape);
 void check_shape(std::string_view op, std::string_view name, const Shape& shape,
                  std::string_view rule, const Shape& wanted);
+/// One dtype for two operands.
+void check_dtype(std::string_view op, std::string_view name, DType dtype, std::string_view rule,
+                 DType wanted);
 void check_axes(std::string_view op, std::string_view name, const Axes& axes, int rank);
 
 /// The type of statistics and affine parameters beside an x of that dtype.

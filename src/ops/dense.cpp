@@ -7,7 +7,7 @@
 
 #include "core/fail.hpp"
 #include "ops/checks.hpp"
-#include "ops/matmul.hpp"
+#include "ops/kernel_matmul.hpp"
 
 namespace tape8 {
 namespace {

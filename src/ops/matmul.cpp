@@ -1,142 +1,110 @@
-#include "ops/matmul.hpp"
-
+#include <cstddef>
 #include <utility>
 
-#include "autograd/variable_state.hpp"
-#include "autograd/weight_casts.hpp"
+#include <tape8/autograd/tape.hpp>
+#include <tape8/ops/matmul.hpp>
+
 #include "backend/backend.hpp"
 #include "core/fail.hpp"
 #include "ops/checks.hpp"
-#include "quantize/cast.hpp"
 
 namespace tape8 {
 namespace {
 
-GemmOperand gemm_operand(const QuantizedPart& part, bool transposed) {
-  return {.data = part.data.data(),
-          .dtype = part.data.dtype(),
-          .transposed = transposed,
-          .scaling_mode = part.scaling_mode,
-          .scale_inv = static_cast<const ScaleInv*>(part.scale_inv.data())};
+constexpr const char* kOp = "matmul";
+enum Argument : int { kA, kB };
+
+/// `batch` products of [m, k] and [k, n]; a shared b has its batch folded into m.
+struct Saved {
+  Tensor a, b;
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+
+  void visit(SavedVisitor& visitor) const {
+    visitor("a", a);
+    visitor("b", b);
+  }
+};
+
+/// A stack of matrices, read as they lie or transposed.
+struct Stack {
+  const Tensor& tensor;
+  bool transposed = false;
+};
+
+/// d[i] = a[i] * b[i]; m, n and k as the product has them.
+void multiply(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, const Stack& a,
+              const Stack& b, Tensor& d) {
+  const std::int64_t size = bits(d.dtype()) / 8;
+  const auto* a_data = static_cast<const std::byte*>(a.tensor.data());
+  const auto* b_data = static_cast<const std::byte*>(b.tensor.data());
+  auto* d_data = static_cast<std::byte*>(d.mutable_data());
+  for (std::int64_t i = 0; i < batch; ++i) {
+    backend(d.device())
+        .gemm({.m = m,
+               .n = n,
+               .k = k,
+               .a = {.data = a_data + i * m * k * size,
+                     .dtype = a.tensor.dtype(),
+                     .transposed = a.transposed},
+               .b = {.data = b_data + i * k * n * size,
+                     .dtype = b.tensor.dtype(),
+                     .transposed = b.transposed},
+               .d = {.data = d_data + i * m * n * size, .dtype = d.dtype()}});
+  }
+}
+
+Saved checked(const Variable& a, const Variable& b) {
+  check_given(kOp, "a", a);
+  check_given(kOp, "b", b);
+  check_compute_dtype(kOp, "a", a.dtype());
+  check_dtype(kOp, "b", b.dtype(), "of a", a.dtype());
+  const Shape& a_shape = a.shape();
+  const Shape& b_shape = b.shape();
+  if (a_shape.rank() < 2 || b_shape.rank() < 2) {
+    fail<ShapeError>("matmul: a and b must have 2 dimensions or more: got {} and {}",
+                     to_string(a_shape), to_string(b_shape));
+  }
+  if (a_shape[-1] != b_shape[-2]) {
+    fail<ShapeError>("matmul: b.shape[-2] must equal a.shape[-1]: got {} and {}", b_shape[-2],
+                     a_shape[-1]);
+  }
+  const Shape batch = a_shape.axes(0, a_shape.rank() - 2);
+  const Shape b_batch = b_shape.axes(0, b_shape.rank() - 2);
+  if (b_batch.rank() > 0 && b_batch != batch) {
+    fail<ShapeError>("matmul: b must have no batch or that of a, {}: got {}", to_string(batch),
+                     to_string(b_batch));
+  }
+  Saved saved{.a = a.tensor().contiguous(),
+              .b = b.tensor().contiguous(),
+              .batch = batch.numel(),
+              .m = a_shape[-2],
+              .n = b_shape[-1],
+              .k = a_shape[-1]};
+  if (b_batch.rank() == 0) saved.m *= std::exchange(saved.batch, 1);
+  return saved;
+}
+
+void backward(const Saved& saved, Gradients& gradients) {
+  const Tensor& dy = gradients.output();
+  if (gradients.needs(kA)) {
+    Tensor da = Tensor::empty(saved.a.shape(), saved.a.dtype());
+    multiply(saved.batch, saved.m, saved.k, saved.n, {dy}, {saved.b, true}, da);
+    gradients.set(kA, std::move(da));
+  }
+  if (gradients.needs(kB)) {
+    Tensor db = Tensor::empty(saved.b.shape(), saved.b.dtype());
+    multiply(saved.batch, saved.k, saved.n, saved.m, {saved.a, true}, {dy}, db);
+    gradients.set(kB, std::move(db));
+  }
 }
 
 }  // namespace
 
-void SavedMatmul::visit(SavedVisitor& visitor) const {
-  visitor("x", x);
-  if (kernel_lives_on) {
-    visitor.borrowed("kernel", kernel);
-  } else {
-    visitor("kernel", kernel);
-  }
-}
-
-MatmulSizes check_matmul(const char* op, const Variable& x, const Variable& kernel,
-                         const Variable& bias, int contracted) {
-  check_given(op, "x", x);
-  check_given(op, "kernel", kernel);
-  check_compute_dtype(op, "x", x.dtype());
-  check_compute_dtype(op, "kernel", kernel.dtype());
-  check_rank_at_least_1(op, "x", x.shape());
-  check_rank_at_least_1(op, "kernel", kernel.shape());
-  const int x_rank = x.shape().rank();
-  const int kernel_rank = kernel.shape().rank();
-  if (contracted > x_rank || contracted > kernel_rank) {
-    fail<ShapeError>("{}: x and kernel must have the {} contracted dimensions: got {} and {}", op,
-                     contracted, to_string(x.shape()), to_string(kernel.shape()));
-  }
-  for (int i = 0; i < contracted; ++i) {
-    const std::int64_t kernel_size = kernel.shape()[i];
-    const std::int64_t x_size = x.shape()[x_rank - contracted + i];
-    if (kernel_size != x_size) {
-      fail<ShapeError>("{}: kernel.shape[{}] (hidden_in) must equal x.shape[{}]: got {} and {}", op,
-                       i, i - contracted, kernel_size, x_size);
-    }
-  }
-  const Shape hidden_out = kernel.shape().axes(contracted, kernel_rank);
-  if (bias.defined()) {
-    check_compute_dtype(op, "bias", bias.dtype());
-    check_shape(op, "bias", bias.shape(), "of the kernel's hidden_out", hidden_out);
-  }
-  return {.m = x.shape().numel(0, x_rank - contracted),
-          .n = hidden_out.numel(),
-          .k = kernel.shape().numel(0, contracted)};
-}
-
-void keep_high_precision(SavedMatmul& saved, QuantizedTensor x, const Variable& kernel) {
-  saved.x = std::move(x);
-  saved.kernel = cast_kernel(kernel, {}, saved.x_dtype);
-}
-
-SavedMatmul prepare_matmul(const MatmulSizes& sizes, const Variable& x, QuantizedTensor x_operand,
-                           const Variable& kernel, const Variable& bias,
-                           const QuantizerSet& quantizer_set) {
-  const bool overridden = quantizer_set.backward_override != BackwardOverride::none;
-  return {.sizes = sizes,
-          .x = std::move(x_operand),
-          .kernel = cast_kernel(kernel, quantizer_set.kernel, x.dtype()),
-          .kernel_lives_on = kernel.state()->weight_casts != nullptr,
-          .x_shape = x.shape(),
-          .kernel_shape = kernel.shape(),
-          .bias_shape = bias.defined() ? bias.shape() : Shape{},
-          .x_dtype = x.dtype(),
-          .kernel_dtype = kernel.dtype(),
-          .bias_dtype = bias.defined() ? bias.dtype() : DType::f32,
-          .dgrad = overridden ? Quantizer{} : quantizer_set.dgrad};
-}
-
-Tensor matmul_forward(const SavedMatmul& saved, const Variable& bias, const Shape& y_shape) {
-  const Tensor bias_values = stat_tensor(bias, saved.x_dtype);
-  Tensor y = Tensor::empty(y_shape, saved.x_dtype);
-  backend(y.device())
-      .gemm({.m = saved.sizes.m,
-             .n = saved.sizes.n,
-             .k = saved.sizes.k,
-             .a = gemm_operand(saved.x.rowwise(), false),
-             .b = gemm_operand(saved.kernel.columnwise(), false),
-             .bias = bias_values.data(),
-             .d = output_to(y)});
-  return y;
-}
-
-MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
-                                const MatmulNeeds& needs) {
-  const MatmulSizes& sizes = saved.sizes;
-  Backend& kernels = backend(dy.device());
-  MatmulGradients gradients;
-
-  const bool needs_operand = needs.x || needs.kernel;
-  Tensor dbias;
-  if (needs.bias) dbias = Tensor::empty(saved.bias_shape, stat_dtype(saved.x_dtype));
-  const QuantizedTensor dy_operand =
-      cast_tensor(dy, needs_operand ? saved.dgrad : Quantizer{}, dy.dtype(),
-                  {.rows = sizes.m, .cols = sizes.n, .dbias = dbias.mutable_data()})
-          .tensor;
-  if (needs.bias) gradients.bias = dbias.to(saved.bias_dtype);
-
-  if (needs.x) {
-    gradients.x = Tensor::empty(saved.x_shape, saved.x_dtype);
-    kernels.gemm({.m = sizes.m,
-                  .n = sizes.k,
-                  .k = sizes.n,
-                  .a = gemm_operand(dy_operand.rowwise(), false),
-                  .b = gemm_operand(saved.kernel.rowwise(), true),
-                  .d = output_to(gradients.x)});
-  }
-  if (needs.kernel) {
-    // The matmul gives f64 where it reads f64, and only there.
-    const bool has_f64 = saved.x_dtype == DType::f64 || saved.kernel_dtype == DType::f64;
-    Tensor wgrad =
-        Tensor::empty(saved.kernel_shape, has_f64 ? stat_dtype(saved.x_dtype) : saved.kernel_dtype);
-    kernels.gemm({.m = sizes.k,
-                  .n = sizes.n,
-                  .k = sizes.m,
-                  .a = gemm_operand(saved.x.columnwise(), true),
-                  .b = gemm_operand(dy_operand.columnwise(), false),
-                  .d = output_to(wgrad)});
-    gradients.kernel = wgrad.to(saved.kernel_dtype);
-  }
-  return gradients;
+Variable matmul(const Variable& a, const Variable& b) {
+  Saved saved = checked(a, b);
+  Tensor y = Tensor::empty(a.shape().axes(0, a.shape().rank() - 1).joined({saved.n}), a.dtype());
+  multiply(saved.batch, saved.m, saved.n, saved.k, {saved.a}, {saved.b}, y);
+  return record(kOp, {a, b}, std::move(y), std::move(saved), backward);
 }
 
 }  // namespace tape8

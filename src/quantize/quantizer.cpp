@@ -80,13 +80,10 @@ void Quantizer::set_state(Scale scale, std::span<const float> amax_history) {
 Quantizer make_quantizer(const Recipe& recipe, TensorRole role) { return Quantizer(recipe, role); }
 
 QuantizerSet make_quantizer_set(const Recipe& recipe) {
-  QuantizerSet set{.x = make_quantizer(recipe, TensorRole::x),
-                   .kernel = make_quantizer(recipe, TensorRole::kernel),
-                   .backward_override = backward_override(recipe)};
-  if (set.backward_override == BackwardOverride::none) {
-    set.dgrad = make_quantizer(recipe, TensorRole::dgrad);
-  }
-  return set;
+  return {.x = make_quantizer(recipe, TensorRole::x),
+          .kernel = make_quantizer(recipe, TensorRole::kernel),
+          .dgrad = make_quantizer(recipe, TensorRole::dgrad),
+          .backward_override = backward_override(recipe)};
 }
 
 }  // namespace tape8

@@ -93,11 +93,11 @@ void check(const Case& test) {
     for (std::int64_t c = 0; c < cols; ++c) {
       double product = 1.0;
       for (std::int64_t i = 0; i < n; ++i) {
-        product *= value_of(parts[static_cast<std::size_t>(i)], x[(r * n + i) * cols + c], p);
+        product *= value_of(parts[static_cast<std::size_t>(i)].act(), x[(r * n + i) * cols + c], p);
         double slope = dy[r * cols + c];
         for (std::int64_t j = 0; j < n; ++j) {
           const double at = x[(r * n + j) * cols + c];
-          const Act act = parts[static_cast<std::size_t>(j)];
+          const Act act = parts[static_cast<std::size_t>(j)].act();
           slope *= i == j ? slope_of(act, at, p) : value_of(act, at, p);
         }
         dx_ref[static_cast<std::size_t>((r * n + i) * cols + c)] = slope;

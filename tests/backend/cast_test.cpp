@@ -276,8 +276,8 @@ TEST_CASE("add: in place as well, rounded once") {
     }
     const auto results = same_everywhere([&](Backend& backend) {
       Memory y(dtype, a.count()), in_place = a;
-      backend.add({.count = a.count(), .a = a.input(), .b = b.input(), .y = y.output()});
-      backend.add(
+      backend.binary({.count = a.count(), .a = a.input(), .b = b.input(), .y = y.output()});
+      backend.binary(
           {.count = a.count(), .a = in_place.input(), .b = b.input(), .y = in_place.output()});
       CHECK(y == in_place);
       return std::vector{y};

@@ -17,12 +17,14 @@ std::vector<Memory> run(const Memory& logits, DType dtype, const std::vector<std
                                    .classes = classes,
                                    .logits = logits.input(),
                                    .labels = labels.data(),
+                                   .counted = rows,
                                    .loss = loss.data(),
                                    .logsumexp = logsumexp.data()});
     backend.softmax_cross_entropy_backward({.rows = rows,
                                             .classes = classes,
                                             .logits = logits.input(),
                                             .labels = labels.data(),
+                                            .counted = rows,
                                             .logsumexp = logsumexp.data(),
                                             .dloss = dloss_memory.data(),
                                             .dlogits = dlogits.output(&amax)});
@@ -111,6 +113,7 @@ TEST_CASE("softmax_cross_entropy: a NaN logit shows in the loss") {
                                                    .classes = 4,
                                                    .logits = logits.input(),
                                                    .labels = labels.data(),
+                                                   .counted = 1,
                                                    .loss = loss.data(),
                                                    .logsumexp = logsumexp.data()});
     CHECK(std::isnan(loss[0]));

@@ -52,7 +52,7 @@ TEST_CASE("activation_type: unnamed products, refusals") {
   CHECK(to_string(ActivationType{Act::relu, Act::gelu, Act::linear}) == "relu*gelu*linear");
   CHECK(ActivationType{Act::relu, Act::gelu} != ActivationType{Act::gelu, Act::relu});
   test::check_throws<OptionError>("activation_type",
-                                  [] { ActivationType{std::initializer_list<Act>{}}; }, {"0"});
+                                  [] { ActivationType{std::initializer_list<ActivationPart>{}}; }, {"0"});
   test::check_throws<OptionError>(
       "activation_type",
       [] {

@@ -225,8 +225,8 @@ TEST_CASE("optimizer: options out of range") {
 }
 
 TEST_CASE("optimizer: parameters that it cannot change") {
-  check_throws<OptionError>("adamw", [] { AdamW({}); }, {"parameters"});
-  check_throws<OptionError>("sgd", [] { SGD({}); }, {"parameters"});
+  check_throws<OptionError>("adamw", [] { AdamW(std::vector<Variable>{}); }, {"parameters"});
+  check_throws<OptionError>("sgd", [] { SGD(std::vector<Variable>{}); }, {"parameters"});
   const Variable w = parameter(Tensor::zeros({1}));
   check_throws<OptionError>("adamw", [&] { AdamW({w, Variable{}}); }, {"parameters[1]", "none"});
   check_throws<DTypeError>("sgd", [&] { SGD({parameter(Tensor::zeros({1}, DType::f64))}); },

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tape8/ops/add.hpp>
+#include <tape8/ops/arithmetic.hpp>
 #include <tape8/ops/reshape.hpp>
 
 #include "support/expect.hpp"

@@ -6,7 +6,7 @@
 
 #include <tape8/core/threads.hpp>
 #include <tape8/ops/activation.hpp>
-#include <tape8/ops/add.hpp>
+#include <tape8/ops/arithmetic.hpp>
 #include <tape8/ops/dense.hpp>
 #include <tape8/ops/layernorm_dense.hpp>
 #include <tape8/ops/reshape.hpp>

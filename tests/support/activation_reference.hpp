@@ -58,7 +58,7 @@ inline Values activation(const ActivationType& type, const ClampedSwigluParams& 
     double product = 1.0;
     for (std::int64_t p = 0; p < parts; ++p) {
       const auto index = static_cast<std::size_t>((i / cols * parts + p) * cols + i % cols);
-      product *= static_cast<double>(act_value(type.parts()[static_cast<std::size_t>(p)],
+      product *= static_cast<double>(act_value(type.parts()[static_cast<std::size_t>(p)].act(),
                                                static_cast<long double>(x[index]), params));
     }
     y[static_cast<std::size_t>(i)] = product;
@@ -79,7 +79,7 @@ inline Values activation_gradient(const ActivationType& type, const ClampedSwigl
     for (std::int64_t p = 0; p < parts; ++p) {
       double product = dy[static_cast<std::size_t>(i)];
       for (std::int64_t q = 0; q < parts; ++q) {
-        const Act act = type.parts()[static_cast<std::size_t>(q)];
+        const Act act = type.parts()[static_cast<std::size_t>(q)].act();
         product *=
             q == p
                 ? act_slope(act, x[at(q)], params)

@@ -29,6 +29,11 @@ class TAPE8_API Variable {
   /// before the first, and for what is not a leaf.
   const Tensor& grad() const;
   void zero_grad();
+  /// Memory of the caller's that this leaf's gradients are to be put in from the next backward on,
+  /// such as Tensor::wrap() makes; a tensor that is none ends it. Throws StateError for results of
+  /// ops, ShapeError or DTypeError unless it has the leaf's shape and dtype, OptionError unless it
+  /// is contiguous.
+  void set_grad_memory(Tensor memory);
 
   /// True for parameters that are not frozen and for results that depend on one.
   bool requires_grad() const;

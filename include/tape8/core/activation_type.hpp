@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <tape8/core/export.hpp>
 
@@ -25,27 +26,59 @@ enum class Act {
   clamped_linear,  ///< clip(x, -limit, limit) + glu_linear_offset
 };
 
-inline constexpr int kActCount = 9;
-
 /// Most parts that an activation may have.
 inline constexpr int kMaxActivationParts = 4;
+
+/// A user's scalar function and its derivative, as functions over blocks of values, which kernels call
+/// with a few hundred values at a time. The f64 ones are null when f64 tensors are not supported.
+struct CustomActivation {
+  void (*value)(std::span<const float> x, std::span<float> y) = nullptr;
+  void (*derivative)(std::span<const float> x, std::span<float> dy_dx) = nullptr;
+  void (*value_f64)(std::span<const double> x, std::span<double> y) = nullptr;
+  void (*derivative_f64)(std::span<const double> x, std::span<double> dy_dx) = nullptr;
+};
+
+/// One factor of an activation: a function of tape8's, or one of the user's (make_activation).
+class ActivationPart {
+ public:
+  constexpr ActivationPart() = default;
+  constexpr ActivationPart(Act act) : act_(act) {}  // NOLINT(google-explicit-constructor)
+  /// `custom` must have static lifetime.
+  constexpr explicit ActivationPart(const CustomActivation* custom) : custom_(custom) {}
+
+  /// Of no meaning for a custom part.
+  constexpr Act act() const { return act_; }
+  /// Null unless the part is a user's.
+  constexpr const CustomActivation* custom() const { return custom_; }
+
+  friend bool operator==(const ActivationPart&, const ActivationPart&) = default;
+
+ private:
+  Act act_ = Act::linear;
+  const CustomActivation* custom_ = nullptr;
+};
 
 /// An activation: one function, or several whose product over equal parts of the last axis is taken
 /// (gated activations; the first part is the activated one).
 ///
-///     tape8::activation(x, tape8::gelu);                       // [..., H] -> [..., H]
+///     tape8::activation(x, tape8::gelu);                             // [..., H] -> [..., H]
 ///     tape8::activation(x, {tape8::Act::silu, tape8::Act::linear});  // [..., 2H] -> [..., H]
 class TAPE8_API ActivationType {
  public:
-  constexpr ActivationType(Act act) : parts_{act}, count_(1) {}  // NOLINT: a single act is a type
+  // NOLINTBEGIN(google-explicit-constructor): a single part is a type
+  constexpr ActivationType(Act act) : parts_{ActivationPart(act)}, count_(1) {}
+  constexpr ActivationType(ActivationPart part) : parts_{part}, count_(1) {}
+  // NOLINTEND(google-explicit-constructor)
   /// Throws OptionError unless there are 1 to kMaxActivationParts parts.
-  constexpr ActivationType(std::initializer_list<Act> parts)
+  constexpr ActivationType(std::initializer_list<ActivationPart> parts)
       : count_(static_cast<int>(parts.size())) {
     if (parts.size() < 1 || parts.size() > kMaxActivationParts) refuse_count(parts.size());
     std::copy(parts.begin(), parts.end(), parts_.begin());
   }
 
-  std::span<const Act> parts() const { return {parts_.data(), static_cast<std::size_t>(count_)}; }
+  std::span<const ActivationPart> parts() const {
+    return {parts_.data(), static_cast<std::size_t>(count_)};
+  }
   /// Parts of x's last axis that make one part of the result's.
   constexpr int count() const { return count_; }
 
@@ -54,10 +87,55 @@ class TAPE8_API ActivationType {
  private:
   [[noreturn]] static void refuse_count(std::size_t count);
 
-  std::array<Act, kMaxActivationParts> parts_{};
+  std::array<ActivationPart, kMaxActivationParts> parts_{};
   int count_ = 0;
 };
 
+namespace detail {
+
+/// y[i] = F{}(x[i]), compiled where the user's function is known.
+template <class F, class T>
+void apply_scalar(std::span<const T> x, std::span<T> y) {
+  for (std::size_t i = 0; i < x.size(); ++i) y[i] = static_cast<T>(F{}(x[i]));
+}
+
+/// A function that computes in double when it is given one.
+template <class F>
+inline constexpr bool kHasDouble = std::is_same_v<std::invoke_result_t<F, double>, double>;
+
+template <class F, class DF>
+constexpr CustomActivation make_custom() {
+  CustomActivation custom{.value = apply_scalar<F, float>, .derivative = apply_scalar<DF, float>};
+  if constexpr (kHasDouble<F> && kHasDouble<DF>) {
+    custom.value_f64 = apply_scalar<F, double>;
+    custom.derivative_f64 = apply_scalar<DF, double>;
+  }
+  return custom;
+}
+
+template <class F, class DF>
+inline constexpr CustomActivation kCustomActivation = make_custom<F, DF>();
+
+}  // namespace detail
+
+/// A part made of a scalar function and its derivative, for activation() and the modules; both are
+/// compiled, and vectorised, in the caller's own translation unit. Functions without state only. With
+/// generic ones (`auto x`) it works on f64 tensors too.
+///
+///     const auto softplus = tape8::make_activation([](auto x) { return std::log1p(std::exp(x)); },
+///                                                  [](auto x) { return 1 / (1 + std::exp(-x)); });
+///     tape8::Variable y = tape8::activation(x, softplus);
+///     tape8::Variable z = tape8::activation(x2, {softplus, tape8::Act::linear});  // gated
+template <class F, class DF>
+constexpr ActivationPart make_activation(F, DF) {
+  static_assert(std::is_empty_v<F> && std::is_empty_v<DF>,
+                "make_activation takes functions without state, such as lambdas that capture nothing");
+  static_assert(std::is_invocable_v<F, float> && std::is_invocable_v<DF, float>,
+                "make_activation takes functions of one number");
+  return ActivationPart(&detail::kCustomActivation<F, DF>);
+}
+
+// Names for the functions and for the pairs that the literature names.
 inline constexpr ActivationType linear{Act::linear};
 inline constexpr ActivationType gelu{Act::gelu};
 inline constexpr ActivationType silu{Act::silu};
@@ -85,6 +163,8 @@ struct ActivationParams {
 };
 
 TAPE8_API std::string_view to_string(Act act);
+/// "custom" for a user's.
+TAPE8_API std::string_view to_string(const ActivationPart& part);
 /// The name of a known pair ("swiglu"), else the parts joined by '*'.
 TAPE8_API std::string to_string(const ActivationType& type);
 /// The activation of that name; throws OptionError with the names there are.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <tape8/autograd/variable.hpp>
@@ -8,6 +9,16 @@
 #include <tape8/core/tensor.hpp>
 
 namespace tape8 {
+
+/// Parameters that share settings of their own.
+struct ParameterGroup {
+  std::vector<Variable> parameters;
+  std::optional<float> weight_decay = {};  ///< instead of the optimizer's
+  float learning_rate_scale = 1.0F;        ///< multiplies the optimizer's learning rate
+};
+
+/// Two groups: matrices, which decay, and vectors (biases, gamma, beta), which do not.
+TAPE8_API std::vector<ParameterGroup> weight_decay_groups(const std::vector<Variable>& parameters);
 
 /// Parameters and, for each, what an optimizer keeps in f32: master weights (for parameters in 16
 /// bits; an f32 parameter is its own) and moments.
@@ -26,16 +37,22 @@ class TAPE8_API Optimizer {
   std::int64_t steps() const { return steps_; }
 
  protected:
-  /// Throws OptionError for no parameters, or one that is none, not a leaf or named twice;
-  /// DTypeError for one that is not f32, bf16 or f16.
-  Optimizer(const char* name, std::vector<Variable> parameters, float learning_rate);
+  /// Throws OptionError for no parameters, one that is none, not a leaf or named twice, or settings
+  /// of a group that are not finite or negative; DTypeError for one that is not f32, bf16 or f16.
+  Optimizer(const char* name, std::vector<ParameterGroup> groups, float learning_rate,
+            float weight_decay);
 
   struct Slot {
     Variable parameter;
     Tensor master;  // f32; shares the parameter's memory when that is f32
     Tensor first_moment, second_moment;
   };
-  std::vector<Slot> slots_;
+  struct Group {
+    std::vector<Slot> slots;
+    float weight_decay = 0.0F;
+    float learning_rate_scale = 1.0F;
+  };
+  std::vector<Group> groups_;
   std::int64_t steps_ = 0;
 
  private:
@@ -57,6 +74,7 @@ class TAPE8_API AdamW : public Optimizer {
  public:
   /// Throws OptionError for a negative rate, epsilon or decay, or betas outside [0, 1).
   explicit AdamW(std::vector<Variable> parameters, const AdamWOptions& options = {});
+  explicit AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options = {});
   void step() override;
 
  private:
@@ -76,10 +94,16 @@ class TAPE8_API SGD : public Optimizer {
   /// Throws OptionError for a negative rate or decay, a momentum outside [0, 1), or nesterov
   /// without momentum.
   explicit SGD(std::vector<Variable> parameters, const SGDOptions& options = {});
+  explicit SGD(std::vector<ParameterGroup> groups, const SGDOptions& options = {});
   void step() override;
 
  private:
   SGDOptions options_;
 };
+
+/// Scales the gradients of all parameters so that their joint 2-norm is at most `max_norm`; returns
+/// the norm they had. A norm that is not finite changes nothing. Throws OptionError unless max_norm
+/// > 0.
+TAPE8_API float clip_grad_norm(const std::vector<Variable>& parameters, float max_norm);
 
 }  // namespace tape8

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+
 #include <tape8/core/activation_type.hpp>
 
 #include "backend/cpu/cast_kernels.hpp"
@@ -131,7 +132,7 @@ void visit_act(Act act, const ActivationParams& params, const Visit& visit) {
   }
 }
 
-/// y *= act(x), or y = act(x) for the first part; y may be x.
+/// y *= act(x), or y = act(x) for the first part.
 template <class F>
 [[gnu::flatten]] void apply_act(Act act, const ActivationParams& params, int count, const float* x,
                                 bool first, float* y) {
@@ -147,14 +148,33 @@ template <class F>
   });
 }
 
+/// block *= factors.
 template <class F>
-AmaxBits activation(const ActivationArgs& args, ActivationParts parts, Tile tile) {
+[[gnu::flatten]] void multiply_block(const float* factors, int count, float* block) {
+  for_each_vector<F, F::kUnroll>(
+      count, [&]<class V>(int i) { (V::load(block + i) * V::load(factors + i)).store(block + i); });
+}
+
+/// The same for part p, which may be a user's.
+template <class F>
+void apply_part(const ActivationParts& parts, int p, const ActivationParams& params, int count,
+                const float* x, float* y) {
+  if (parts.customs[p] == nullptr) return apply_act<F>(parts.acts[p], params, count, x, p == 0, y);
+  if (p == 0) return parts.custom_value(*parts.customs[p], x, y, count);
+  Block value;
+  parts.custom_value(*parts.customs[p], x, value.values, count);
+  fill_tail<F>(value.values, count, 0.0F);
+  multiply_block<F>(value.values, count, y);
+}
+
+template <class F>
+AmaxBits activation(const ActivationArgs& args, const ActivationParts& parts, Tile tile) {
   return for_each_block<F>(tile, args.cols, [&](std::int64_t offset, std::int64_t c, int count) {
     Block x, y;
     const std::int64_t x_offset = (offset - c) * parts.count + c;
     for (int p = 0; p < parts.count; ++p) {
       load_block<F>(args.x, x_offset + p * args.cols, count, x.values);
-      apply_act<F>(parts.acts[p], args.params, count, x.values, p == 0, y.values);
+      apply_part<F>(parts, p, args.params, count, x.values, y.values);
     }
     return store_block<F>(y.values, args.y, offset, count);
   });
@@ -184,15 +204,28 @@ template <class F>
   });
 }
 
+/// x becomes the value of part p, where others need it, and dx = dy * its derivative.
 template <class F>
-[[gnu::flatten]] void multiply_block(const float* factors, int count, float* block) {
-  for_each_vector<F, F::kUnroll>(
-      count, [&]<class V>(int i) { (V::load(block + i) * V::load(factors + i)).store(block + i); });
+void differentiate_part(const ActivationParts& parts, int p, const ActivationParams& params,
+                        int count, const float* dy, float* x, float* dx) {
+  if (const CustomActivation* custom = parts.customs[p]; custom != nullptr) {
+    parts.custom_derivative(*custom, x, dx, count);
+    fill_tail<F>(dx, count, 0.0F);
+    multiply_block<F>(dy, count, dx);
+    if (parts.count == 1) return;
+    Block value;
+    parts.custom_value(*custom, x, value.values, count);
+    __builtin_memcpy(x, value.values, static_cast<std::size_t>(count) * sizeof(float));
+  } else if (parts.count == 1) {
+    apply_derivative<F>(parts.acts[p], params, count, x, dy, dx);
+  } else {
+    apply_both<F>(parts.acts[p], params, count, x, dy, x, dx);
+  }
 }
 
 template <class F>
-AmaxBits activation_backward(const ActivationBackwardArgs& args, ActivationParts parts, Tile tile,
-                             float* dbias) {
+AmaxBits activation_backward(const ActivationBackwardArgs& args, const ActivationParts& parts,
+                             Tile tile, float* dbias) {
   if (dbias != nullptr) clear_sums<F>(dbias, parts.count * args.cols);
   return for_each_block<F>(tile, args.cols, [&](std::int64_t offset, std::int64_t c, int count) {
     Block dy, value[kMaxActivationParts], dx[kMaxActivationParts];
@@ -201,11 +234,7 @@ AmaxBits activation_backward(const ActivationBackwardArgs& args, ActivationParts
     for (int p = 0; p < parts.count; ++p) {
       float* x = value[p].values;
       load_block<F>(args.x, x_offset + p * args.cols, count, x);
-      if (parts.count == 1) {
-        apply_derivative<F>(parts.acts[p], args.params, count, x, dy.values, dx[p].values);
-      } else {
-        apply_both<F>(parts.acts[p], args.params, count, x, dy.values, x, dx[p].values);
-      }
+      differentiate_part<F>(parts, p, args.params, count, dy.values, x, dx[p].values);
     }
     AmaxBits amax = 0;
     for (int p = 0; p < parts.count; ++p) {

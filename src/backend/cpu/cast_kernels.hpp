@@ -178,15 +178,4 @@ AmaxBits cast(const CastArgs& args, Tile tile, float* dbias) {
   });
 }
 
-template <class F>
-AmaxBits add(const AddArgs& args, Range elements) {
-  return for_each_block<F>({{0, 1}, elements}, 0, [&](std::int64_t, std::int64_t at, int count) {
-    Block a, b;
-    load_block<F>(args.a, at, count, a.values);
-    load_block<F>(args.b, at, count, b.values);
-    add_block<F>(b.values, count, a.values);
-    return store_block<F>(a.values, args.y, at, count);
-  });
-}
-
 }  // namespace tape8::cpu

@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "backend/cpu/dropout_mask.hpp"
 #include "backend/cpu/float64_kernels.hpp"
 #include "backend/cpu/gemm.hpp"
 #include "backend/cpu/kernels.hpp"
@@ -33,6 +34,7 @@ constexpr double kNormCost = 0.3;
 constexpr double kNormBackwardCost = 0.6;
 constexpr double kSoftmaxCost = 0.6;
 constexpr double kOptimizerCost = 0.8;
+constexpr double kDropoutCost = 4.0;
 
 const Kernels& kernels_of(Isa isa) {
   switch (isa) {
@@ -131,7 +133,25 @@ void run_with_sums(Amax* amax, std::int64_t rows, std::int64_t cols, double row_
   }
 }
 
-ActivationParts parts_of(const ActivationType& type) { return {type.parts().data(), type.count()}; }
+void call_value(const CustomActivation& custom, const float* x, float* y, int count) {
+  const auto size = static_cast<std::size_t>(count);
+  custom.value({x, size}, {y, size});
+}
+
+void call_derivative(const CustomActivation& custom, const float* x, float* y, int count) {
+  const auto size = static_cast<std::size_t>(count);
+  custom.derivative({x, size}, {y, size});
+}
+
+ActivationParts parts_of(const ActivationType& type) {
+  ActivationParts parts{
+      .count = type.count(), .custom_value = call_value, .custom_derivative = call_derivative};
+  for (std::size_t p = 0; p < type.parts().size(); ++p) {
+    parts.acts[p] = type.parts()[p].act();
+    parts.customs[p] = type.parts()[p].custom();
+  }
+  return parts;
+}
 
 class CpuBackend final : public Backend {
  public:
@@ -227,8 +247,8 @@ class CpuBackend final : public Backend {
                  });
     double sum = 0.0;
     for (const double loss : losses) sum += loss;
-    const double rows = static_cast<double>(std::max<std::int64_t>(args.rows, 1));
-    *static_cast<float*>(args.loss) = static_cast<float>(sum / rows);
+    const auto counted = static_cast<double>(std::max<std::int64_t>(args.counted, 1));
+    *static_cast<float*>(args.loss) = static_cast<float>(sum / counted);
   }
 
   void softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackwardArgs& args) override {
@@ -239,12 +259,90 @@ class CpuBackend final : public Backend {
         [&](Range rows) { return kernels_.softmax_cross_entropy_backward(args, rows); });
   }
 
-  void add(const AddArgs& args) override {
+  void binary(const BinaryArgs& args) override {
     const bool f64 = args.a.dtype == DType::f64 || args.b.dtype == DType::f64;
-    begin("add", f64, {args.a.dtype, args.b.dtype}, {args.y});
-    if (f64) return float64::add(args);
+    begin("binary", f64, {args.a.dtype, args.b.dtype}, {args.y});
+    if (f64) return float64::binary(args);
     run_flat(args.y.amax, args.count, kCastCost,
-             [&](Range elements) { return kernels_.add(args, elements); });
+             [&](Range elements) { return kernels_.binary(args, elements); });
+  }
+
+  void scale(const ScaleArgs& args) override {
+    const bool f64 = args.x.dtype == DType::f64;
+    begin("scale", f64, {args.x.dtype}, {args.y});
+    if (f64) return float64::scale(args);
+    run_flat(args.y.amax, args.count, kCastCost,
+             [&](Range elements) { return kernels_.scale(args, elements); });
+  }
+
+  void reduce(const ReduceArgs& args) override {
+    const bool f64 = args.x.dtype == DType::f64;
+    begin("reduce", f64, {args.x.dtype}, {args.y});
+    if (f64) return float64::reduce(args);
+    if (args.inner == 1) return reduce_rows(args);
+    const std::int64_t blocks = divide_up(args.inner, kReduceCols);
+    run(args.y.amax, args.outer * blocks, row_cost(kCastCost, args.reduced * kReduceCols),
+        [&](Range range) {
+          AmaxBits bits = 0;
+          for (std::int64_t i = range.begin; i < range.end; ++i) {
+            const std::int64_t first = i % blocks * kReduceCols;
+            bits = std::max(
+                bits, kernels_.reduce_columns(args, i / blocks,
+                                              {first, std::min(first + kReduceCols, args.inner)}));
+          }
+          return bits;
+        });
+  }
+
+  void broadcast(const BroadcastArgs& args) override {
+    const bool f64 = args.x.dtype == DType::f64;
+    begin("broadcast", f64, {args.x.dtype}, {args.y});
+    if (f64) return float64::broadcast(args);
+    if (args.inner == 1) {
+      run(args.y.amax, args.outer, row_cost(kCastCost, args.reduced), [&](Range range) {
+        AmaxBits bits = 0;
+        for (std::int64_t o = range.begin; o < range.end; ++o) {
+          bits = std::max(bits, kernels_.broadcast_scalar(args, o, {0, args.reduced}));
+        }
+        return bits;
+      });
+      return;
+    }
+    run(args.y.amax, args.outer * args.reduced, row_cost(kCastCost, args.inner),
+        [&](Range rows) { return kernels_.broadcast(args, rows); });
+  }
+
+  void dropout(const DropoutArgs& args) override {
+    const bool f64 = args.x.dtype == DType::f64;
+    begin("dropout", f64, {args.x.dtype}, {args.y});
+    if (f64) return float64::dropout(args);
+    run_flat(args.y.amax, args.count, kDropoutCost,
+             [&](Range elements) { return kernels_.dropout(args, keep_elements, elements); });
+  }
+
+  void mse(const MseArgs& args) override {
+    const bool f64 = args.prediction.dtype == DType::f64 || args.target.dtype == DType::f64;
+    begin("mse", f64, {args.prediction.dtype, args.target.dtype}, {});
+    if (f64) return float64::mse(args);
+    const double sum = sum_chunks(
+        args.count, [&](Range elements) { return kernels_.squared_error(args, elements); });
+    const auto count = static_cast<double>(std::max<std::int64_t>(args.count, 1));
+    *static_cast<float*>(args.loss) = static_cast<float>(sum / count);
+  }
+
+  void mse_backward(const MseBackwardArgs& args) override {
+    const bool f64 = args.prediction.dtype == DType::f64 || args.target.dtype == DType::f64;
+    begin("mse_backward", f64, {args.prediction.dtype, args.target.dtype}, {args.dprediction});
+    if (f64) return float64::mse_backward(args);
+    run_flat(args.dprediction.amax, args.count, kCastCost,
+             [&](Range elements) { return kernels_.mse_backward(args, elements); });
+  }
+
+  double sum_of_squares(std::int64_t count, const Input& x) override {
+    const bool f64 = x.dtype == DType::f64;
+    begin("sum_of_squares", f64, {x.dtype}, {});
+    if (f64) return float64::sum_of_squares(count, x);
+    return sum_chunks(count, [&](Range elements) { return kernels_.sum_of_squares(x, elements); });
   }
 
   void adamw(const AdamWArgs& args) override {
@@ -287,6 +385,45 @@ class CpuBackend final : public Backend {
   }
 
  private:
+  /// y[o] = factor * the sum of row o; one row is cut into chunks for the threads.
+  void reduce_rows(const ReduceArgs& args) {
+    std::vector<double> sums(static_cast<std::size_t>(args.outer));
+    const auto row = [&](std::int64_t o, Range part) {
+      return kernels_.sum(args.x, {o * args.reduced + part.begin, o * args.reduced + part.end});
+    };
+    if (args.outer == 1) {
+      sums[0] = sum_chunks(args.reduced, [&](Range part) { return row(0, part); });
+    } else {
+      parallel_for(args.outer, row_cost(kCastCost, args.reduced),
+                   [&](std::int64_t first, std::int64_t last) {
+                     for (std::int64_t o = first; o < last; ++o) {
+                       sums[static_cast<std::size_t>(o)] = row(o, {0, args.reduced});
+                     }
+                   });
+    }
+    std::vector<float> values(sums.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      values[i] = static_cast<float>(sums[i] * args.factor);
+    }
+    cast({.rows = 1, .cols = args.outer, .x = {.data = values.data()}, .y = args.y});
+  }
+
+  /// The sum of kernel(Range) -> double over chunks of [0, count), added in ascending order.
+  template <class Kernel>
+  static double sum_chunks(std::int64_t count, const Kernel& kernel) {
+    const std::int64_t chunks = divide_up(count, kChunk);
+    std::vector<double> sums(static_cast<std::size_t>(chunks));
+    parallel_for(chunks, kCastCost * kChunk, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first; i < last; ++i) {
+        sums[static_cast<std::size_t>(i)] =
+            kernel(Range{i * kChunk, std::min((i + 1) * kChunk, count)});
+      }
+    });
+    double total = 0.0;
+    for (const double sum : sums) total += sum;
+    return total;
+  }
+
   /// Notes the call and refuses types that the kernels do not have, before anything is written.
   void begin(std::string_view op, bool f64, std::initializer_list<DType> inputs,
              std::initializer_list<Output> outputs) const {

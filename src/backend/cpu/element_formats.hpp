@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+
 #include <tape8/core/dtype.hpp>
 
 namespace tape8::cpu {

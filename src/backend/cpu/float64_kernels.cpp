@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cpu/dropout_mask.hpp"
 #include "core/formats.hpp"
 
 namespace tape8::cpu::float64 {
@@ -84,10 +85,18 @@ ValueAndDerivative gated_by_sigmoid(double x, double z, double slope) {
   return {x * s, s + x * slope * s * rest};
 }
 
-ValueAndDerivative evaluate(Act act, const ActivationParams& params, double x) {
+ValueAndDerivative evaluate(const CustomActivation& custom, double x) {
+  ValueAndDerivative result{};
+  custom.value_f64({&x, 1}, {&result.value, 1});
+  custom.derivative_f64({&x, 1}, {&result.derivative, 1});
+  return result;
+}
+
+ValueAndDerivative evaluate(const ActivationPart& part, const ActivationParams& params, double x) {
+  if (part.custom() != nullptr) return evaluate(*part.custom(), x);
   const ClampedSwigluParams& clamped = params.clamped_swiglu;
   if (std::isnan(x)) return {x, x};
-  switch (act) {
+  switch (part.act()) {
     case Act::linear:
       return {x, 1.0};
     case Act::gelu: {
@@ -246,26 +255,109 @@ void softmax_cross_entropy(const SoftmaxCrossEntropyArgs& args) {
     for (std::int64_t c = 0; c < args.classes; ++c) largest = std::max(largest, logit(c));
     for (std::int64_t c = 0; c < args.classes; ++c) sum += std::exp(logit(c) - largest);
     f64(args.logsumexp)[r] = largest + std::log(sum);
-    loss += std::log(sum) - (logit(args.labels[r]) - largest);
+    if (args.labels[r] == kIgnoredLabel) continue;
+    const double s = args.label_smoothing;
+    double mean = 0.0;
+    for (std::int64_t c = 0; s > 0.0 && c < args.classes; ++c) {
+      mean += (logit(c) - largest) / static_cast<double>(args.classes);
+    }
+    loss += std::log(sum) - (1.0 - s) * (logit(args.labels[r]) - largest) - s * mean;
   }
-  *f64(args.loss) = loss / static_cast<double>(std::max<std::int64_t>(args.rows, 1));
+  *f64(args.loss) = loss / static_cast<double>(std::max<std::int64_t>(args.counted, 1));
 }
 
 void softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackwardArgs& args) {
   Writer dlogits(args.dlogits);
-  const double scale = *f64(args.dloss) / static_cast<double>(std::max<std::int64_t>(args.rows, 1));
+  const double scale =
+      *f64(args.dloss) / static_cast<double>(std::max<std::int64_t>(args.counted, 1));
+  const double s = args.label_smoothing;
   for (std::int64_t r = 0; r < args.rows; ++r) {
     for (std::int64_t c = 0; c < args.classes; ++c) {
       const std::int64_t i = r * args.classes + c;
       const double probability = std::exp(load(args.logits, i) - f64(args.logsumexp)[r]);
-      dlogits.store(i, (probability - (c == args.labels[r] ? 1.0 : 0.0)) * scale);
+      const double target =
+          (c == args.labels[r] ? 1.0 - s : 0.0) + s / static_cast<double>(args.classes);
+      const bool ignored = args.labels[r] == kIgnoredLabel;
+      dlogits.store(i, ignored ? 0.0 : (probability - target) * scale);
     }
   }
 }
 
-void add(const AddArgs& args) {
+void binary(const BinaryArgs& args) {
   Writer y(args.y);
-  for (std::int64_t i = 0; i < args.count; ++i) y.store(i, load(args.a, i) + load(args.b, i));
+  for (std::int64_t i = 0; i < args.count; ++i) {
+    const double a = load(args.a, i), b = load(args.b, i);
+    switch (args.op) {
+      case BinaryOp::add:
+        y.store(i, a + b);
+        break;
+      case BinaryOp::sub:
+        y.store(i, a - b);
+        break;
+      case BinaryOp::mul:
+        y.store(i, a * b);
+        break;
+    }
+  }
+}
+
+void scale(const ScaleArgs& args) {
+  Writer y(args.y);
+  for (std::int64_t i = 0; i < args.count; ++i) y.store(i, load(args.x, i) * args.factor);
+}
+
+void reduce(const ReduceArgs& args) {
+  Writer y(args.y);
+  for (std::int64_t o = 0; o < args.outer; ++o) {
+    for (std::int64_t i = 0; i < args.inner; ++i) {
+      double sum = 0.0;
+      for (std::int64_t r = 0; r < args.reduced; ++r) {
+        sum += load(args.x, (o * args.reduced + r) * args.inner + i);
+      }
+      y.store(o * args.inner + i, sum * args.factor);
+    }
+  }
+}
+
+void broadcast(const BroadcastArgs& args) {
+  Writer y(args.y);
+  for (std::int64_t row = 0; row < args.outer * args.reduced; ++row) {
+    for (std::int64_t i = 0; i < args.inner; ++i) {
+      y.store(row * args.inner + i,
+              load(args.x, row / args.reduced * args.inner + i) * args.factor);
+    }
+  }
+}
+
+void dropout(const DropoutArgs& args) {
+  Writer y(args.y);
+  const double kept = 1.0 - static_cast<double>(args.rate);
+  for (std::int64_t i = 0; i < args.count; ++i) {
+    y.store(i, keeps_element(args.seed, args.rate, i) ? load(args.x, i) / kept : 0.0);
+  }
+}
+
+void mse(const MseArgs& args) {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < args.count; ++i) {
+    const double difference = load(args.prediction, i) - load(args.target, i);
+    sum += difference * difference;
+  }
+  *f64(args.loss) = sum / static_cast<double>(std::max<std::int64_t>(args.count, 1));
+}
+
+void mse_backward(const MseBackwardArgs& args) {
+  Writer dprediction(args.dprediction);
+  const double factor = 2.0 * *f64(args.dloss) / static_cast<double>(args.count);
+  for (std::int64_t i = 0; i < args.count; ++i) {
+    dprediction.store(i, (load(args.prediction, i) - load(args.target, i)) * factor);
+  }
+}
+
+double sum_of_squares(std::int64_t count, const Input& x) {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < count; ++i) sum += load(x, i) * load(x, i);
+  return sum;
 }
 
 bool all_finite(std::int64_t count, const Input& x) {

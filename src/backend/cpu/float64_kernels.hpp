@@ -13,7 +13,14 @@ void norm(const NormArgs& args);
 void norm_backward(const NormBackwardArgs& args);
 void softmax_cross_entropy(const SoftmaxCrossEntropyArgs& args);
 void softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackwardArgs& args);
-void add(const AddArgs& args);
+void binary(const BinaryArgs& args);
+void scale(const ScaleArgs& args);
+void reduce(const ReduceArgs& args);
+void broadcast(const BroadcastArgs& args);
+void dropout(const DropoutArgs& args);
+void mse(const MseArgs& args);
+void mse_backward(const MseBackwardArgs& args);
+double sum_of_squares(std::int64_t count, const Input& x);
 bool all_finite(std::int64_t count, const Input& x);
 
 }  // namespace tape8::cpu::float64

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+
 #include <tape8/core/dtype.hpp>
 
 // Included by one translation unit an instruction set. All that it defines is a template on, or

@@ -21,10 +21,16 @@ struct Tile {
   Range rows, cols;
 };
 
-/// An ActivationType's parts.
+/// Calls a user's function, or its derivative, on a block of values; y may not be x.
+using CustomFunction = void (*)(const CustomActivation&, const float* x, float* y, int count);
+
+/// An ActivationType's parts, and how to call those that are the user's.
 struct ActivationParts {
-  const Act* acts = nullptr;
+  Act acts[kMaxActivationParts] = {};
+  const CustomActivation* customs[kMaxActivationParts] = {};  // null where the act counts
   int count = 0;
+  CustomFunction custom_value = nullptr;
+  CustomFunction custom_derivative = nullptr;
 };
 
 /// The numbers of an AdamW step that all tensors share.
@@ -43,21 +49,36 @@ struct SgdFactors {
 /// The bits of a largest |value|: as integers they are ordered like the values, a NaN above all.
 using AmaxBits = std::int32_t;
 
+/// Sets keep[i] to 1 where element at + i survives dropout, to 0 elsewhere.
+using KeepElements = void (*)(const DropoutArgs&, std::int64_t at, int count, float* keep);
+
+/// Columns that reduce_columns takes at most.
+inline constexpr std::int64_t kReduceCols = 512;
+
 /// Room that row sums have behind their last column, as kernels write whole vectors.
 inline constexpr std::int64_t kSumPadding = 16;
 
 /// Row sums (dbias, dgamma, dbeta; null: not wanted) are set to the sums over the given rows.
 struct Kernels {
   AmaxBits (*cast)(const CastArgs&, Tile, float* dbias);
-  AmaxBits (*activation)(const ActivationArgs&, ActivationParts, Tile);
-  AmaxBits (*activation_backward)(const ActivationBackwardArgs&, ActivationParts, Tile,
+  AmaxBits (*activation)(const ActivationArgs&, const ActivationParts&, Tile);
+  AmaxBits (*activation_backward)(const ActivationBackwardArgs&, const ActivationParts&, Tile,
                                   float* dbias);
   AmaxBits (*norm)(const NormArgs&, Range rows);
   AmaxBits (*norm_backward)(const NormBackwardArgs&, Range rows, float* dgamma, float* dbeta);
   /// Writes each row's logsumexp - logit of its label to losses.
   void (*softmax_cross_entropy)(const SoftmaxCrossEntropyArgs&, Range rows, double* losses);
   AmaxBits (*softmax_cross_entropy_backward)(const SoftmaxCrossEntropyBackwardArgs&, Range rows);
-  AmaxBits (*add)(const AddArgs&, Range elements);
+  AmaxBits (*binary)(const BinaryArgs&, Range elements);
+  AmaxBits (*scale)(const ScaleArgs&, Range elements);
+  AmaxBits (*dropout)(const DropoutArgs&, KeepElements, Range elements);
+  double (*sum)(const Input&, Range elements);
+  double (*sum_of_squares)(const Input&, Range elements);
+  double (*squared_error)(const MseArgs&, Range elements);
+  AmaxBits (*mse_backward)(const MseBackwardArgs&, Range elements);
+  AmaxBits (*reduce_columns)(const ReduceArgs&, std::int64_t outer, Range cols);
+  AmaxBits (*broadcast)(const BroadcastArgs&, Range rows);
+  AmaxBits (*broadcast_scalar)(const BroadcastArgs&, std::int64_t outer, Range elements);
   AmaxBits (*adamw)(const AdamWTensor&, AdamWFactors, Range elements);
   AmaxBits (*sgd)(const SgdTensor&, SgdFactors, Range elements);
   /// The largest |value|: finite where all are.

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstdint>
+
+#include <immintrin.h>
 
 namespace tape8::cpu::avx2 {
 

@@ -1,9 +1,11 @@
 // Conversions between element types, one value at a time: exact and general. Ops use the backend's
 // casts.
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include <tape8/core/tensor.hpp>
@@ -67,9 +69,30 @@ double load_float(const std::byte* data, DType dtype, std::int64_t index) {
   return 0.0;
 }
 
+/// To the nearest integer, ties to even; past the type's ends its ends; NaN to 0.
+template <class Integer>
+Integer to_integer(double value) {
+  if (std::isnan(value)) return 0;
+  const double nearest = std::nearbyint(value);
+  // The largest integer may round up to a power of two as a double, which is past it.
+  if (nearest >= static_cast<double>(std::numeric_limits<Integer>::max())) {
+    return std::numeric_limits<Integer>::max();
+  }
+  if (nearest <= static_cast<double>(std::numeric_limits<Integer>::min())) {
+    return std::numeric_limits<Integer>::min();
+  }
+  return static_cast<Integer>(nearest);
+}
+
+template <class Integer>
+Integer to_integer(std::int64_t value) {
+  return static_cast<Integer>(std::clamp<std::int64_t>(value, std::numeric_limits<Integer>::min(),
+                                                       std::numeric_limits<Integer>::max()));
+}
+
 std::int64_t load_integer(const std::byte* data, DType dtype, std::int64_t index) {
   return dtype == DType::i64 ? load_as<std::int64_t>(data, index)
-                             : static_cast<std::int64_t>(load_float(data, dtype, index));
+                             : to_integer<std::int64_t>(load_float(data, dtype, index));
 }
 
 template <class Value>  // double or std::int64_t
@@ -93,13 +116,36 @@ void store(std::byte* data, DType dtype, std::int64_t index, Value value) {
       return store_as(data, index / 2, static_cast<std::uint8_t>(pair));
     }
     case DType::i32:
-      return store_as(data, index, static_cast<std::int32_t>(value));
+      return store_as(data, index, to_integer<std::int32_t>(value));
     case DType::i64:
-      return store_as(data, index, static_cast<std::int64_t>(value));
+      return store_as(data, index, to_integer<std::int64_t>(value));
     case DType::u8:
-      return store_as(data, index, static_cast<std::uint8_t>(value));
+      return store_as(data, index, to_integer<std::uint8_t>(value));
     case DType::boolean:
       return store_as(data, index, static_cast<std::uint8_t>(value != Value{0}));
+  }
+}
+
+/// Calls visit(offset in a, offset in b), both in elements, for each element of two views of one
+/// shape, in row-major order.
+template <class Visit>
+void for_each_pair(const Shape& shape, std::span<const std::int64_t> a_strides,
+                   std::span<const std::int64_t> b_strides, const Visit& visit) {
+  const std::int64_t count = shape.numel();
+  std::array<std::int64_t, kMaxRank> index{};
+  std::int64_t a = 0;
+  std::int64_t b = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    visit(a, b);
+    for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+      const auto at = static_cast<std::size_t>(axis);
+      a += a_strides[at];
+      b += b_strides[at];
+      if (++index[at] < shape[axis]) break;
+      a -= index[at] * a_strides[at];
+      b -= index[at] * b_strides[at];
+      index[at] = 0;
+    }
   }
 }
 
@@ -107,19 +153,9 @@ void store(std::byte* data, DType dtype, std::int64_t index, Value value) {
 template <class Visit>
 void for_each_element(const Shape& shape, std::span<const std::int64_t> strides,
                       const Visit& visit) {
-  const std::int64_t count = shape.numel();
-  std::array<std::int64_t, kMaxRank> index{};
-  std::int64_t offset = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    visit(i, offset);
-    for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-      const auto a = static_cast<std::size_t>(axis);
-      offset += strides[a];
-      if (++index[a] < shape[axis]) break;
-      offset -= index[a] * strides[a];
-      index[a] = 0;
-    }
-  }
+  std::int64_t i = 0;
+  for_each_pair(shape, strides, strides,
+                [&](std::int64_t offset, std::int64_t) { visit(i++, offset); });
 }
 
 const std::byte* bytes_of(const Tensor& tensor) {
@@ -140,7 +176,7 @@ std::vector<T> Tensor::to_vector() const {
     } else if constexpr (std::is_floating_point_v<T>) {
       values[index] = static_cast<T>(load_float(source, dtype_, offset));
     } else {
-      values[index] = static_cast<T>(load_integer(source, dtype_, offset));
+      values[index] = to_integer<T>(load_integer(source, dtype_, offset));
     }
   });
   return values;
@@ -198,26 +234,23 @@ void Tensor::copy_from(const Tensor& source) {
                      to_string(source.shape_), to_string(shape_));
   }
   if (shares_storage(source)) return copy_from(source.clone());
-  const bool integers = is_integer(source.dtype_) || source.dtype_ == DType::boolean;
-  // Row-major order of both sides at once: offsets of the source first.
-  std::vector<std::int64_t> source_offsets;
-  const bool plain = source.is_contiguous();
-  if (!plain) {
-    source_offsets.resize(static_cast<std::size_t>(numel()));
-    for_each_element(shape_, source.strides(), [&](std::int64_t i, std::int64_t offset) {
-      source_offsets[static_cast<std::size_t>(i)] = offset;
-    });
-  }
   const std::byte* from = bytes_of(source);
   auto* to = static_cast<std::byte*>(mutable_data());
-  for_each_element(shape_, strides(), [&](std::int64_t i, std::int64_t offset) {
-    const std::int64_t at = plain ? i : source_offsets[static_cast<std::size_t>(i)];
-    if (integers) {
-      store(to, dtype_, offset, load_integer(from, source.dtype_, at));
-    } else {
-      store(to, dtype_, offset, load_float(from, source.dtype_, at));
-    }
-  });
+  if (source.dtype_ == dtype_ && bits(dtype_) >= 8) {
+    const auto size = static_cast<std::size_t>(bits(dtype_) / 8);
+    for_each_pair(shape_, source.strides(), strides(), [&](std::int64_t at, std::int64_t target) {
+      std::memcpy(to + target * static_cast<std::int64_t>(size),
+                  from + at * static_cast<std::int64_t>(size), size);
+    });
+  } else if (is_integer(source.dtype_) || source.dtype_ == DType::boolean) {
+    for_each_pair(shape_, source.strides(), strides(), [&](std::int64_t at, std::int64_t target) {
+      store(to, dtype_, target, load_integer(from, source.dtype_, at));
+    });
+  } else {
+    for_each_pair(shape_, source.strides(), strides(), [&](std::int64_t at, std::int64_t target) {
+      store(to, dtype_, target, load_float(from, source.dtype_, at));
+    });
+  }
 }
 
 }  // namespace tape8

@@ -25,7 +25,6 @@ constexpr std::int64_t kBlockCols = 1024;
 constexpr std::int64_t kPartialRows = 1024;
 constexpr double kPackNanoseconds = 0.2;  // roughly, an element
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 
 const GemmKernels& kernels_of(Isa isa) {

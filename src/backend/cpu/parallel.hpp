@@ -9,6 +9,8 @@
 
 namespace tape8::cpu {
 
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 /// Single-thread work below which starting a thread team costs more than it saves.
 inline constexpr double kSerialNanoseconds = 20000.0;
 

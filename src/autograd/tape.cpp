@@ -35,6 +35,15 @@ Tape* exchange_current_tape(Tape* tape) {
   return std::exchange(current_tape, tape);
 }
 
+void check_on_current_tape(std::string_view op, std::string_view name, const Variable& input) {
+  if (current_tape != nullptr && !current_tape->impl().takes(input)) {
+    fail<StateError>(
+        "{}: {} must come from the current tape: got the result of an op on another one "
+        "(Variable{{x.tensor()}} takes it as a constant)",
+        op, name);
+  }
+}
+
 Tape::Tape(const TapeOptions& options) : impl_(std::make_unique<Impl>(options)) {
   impl_->outer = exchange_current_tape(this);
 }
@@ -66,7 +75,12 @@ Tape* Tape::current() { return current_tape; }
 Tape::Impl::Impl(const TapeOptions& options)
     : id_(next_id()), check_finite_(options.check_finite || environment_checks_finite()) {}
 
-Edge Tape::Impl::edge_to(std::string_view op, std::size_t index, const Variable& input) const {
+bool Tape::Impl::takes(const Variable& input) const {
+  return !input.defined() || !input.requires_grad() || input.is_leaf() ||
+         input.state()->tape_id == id_;
+}
+
+Edge Tape::Impl::edge_to(const Variable& input) const {
   if (!input.defined() || !input.requires_grad()) return {};
   const VariableState& state = *input.state();
   Edge edge{.shape = input.shape(), .dtype = input.dtype()};
@@ -74,12 +88,6 @@ Edge Tape::Impl::edge_to(std::string_view op, std::size_t index, const Variable&
     edge.kind = Edge::Kind::leaf;
     edge.leaf = input.state();
     return edge;
-  }
-  if (state.tape_id != id_) {
-    fail<StateError>(
-        "{}: input {} must come from the current tape: got the result of an op on another one "
-        "(Variable{{x.tensor()}} takes it as a constant)",
-        op, index);
   }
   edge.kind = Edge::Kind::node;
   edge.node = state.node;
@@ -94,7 +102,8 @@ Variable Tape::Impl::append(std::string_view op, std::span<const Variable> input
             .device = output.device()};
   node.edges.reserve(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    node.edges.push_back(edge_to(op, i, inputs[i]));
+    if (!takes(inputs[i])) check_on_current_tape(op, fmt::format("input {}", i), inputs[i]);
+    node.edges.push_back(edge_to(inputs[i]));
   }
   node.saved_versions = saved_versions(*function);
   node.function = std::move(function);

@@ -44,6 +44,8 @@ class Tape::Impl {
   void backward(const Variable& y, Tensor dy, const BackwardOptions& options);
   std::int64_t saved_for_backward_bytes() const;
 
+  /// False for the result of an op on another tape.
+  bool takes(const Variable& input) const;
   std::size_t size() const { return nodes_.size(); }
   bool check_finite() const { return check_finite_; }
   AmaxNotes& notes() { return notes_; }
@@ -53,7 +55,7 @@ class Tape::Impl {
  private:
   class Run;
 
-  Edge edge_to(std::string_view op, std::size_t index, const Variable& input) const;
+  Edge edge_to(const Variable& input) const;
   Tensor checked_cotangent(const Variable& y, Tensor dy) const;
 
   std::uint64_t id_;
@@ -62,6 +64,10 @@ class Tape::Impl {
   AmaxNotes notes_;
   std::vector<Node> nodes_;
 };
+
+/// Throws StateError when a tape is current and `input` is the result of an op on another: a check
+/// for ops to make before they compute anything. `name` says which input it is.
+void check_on_current_tape(std::string_view op, std::string_view name, const Variable& input);
 
 /// Makes `tape` (or none) current on this thread, for ops and for the notes of casts; returns what
 /// was.

@@ -104,11 +104,11 @@ struct GemmOperand {
 
 /// d = scale_inv_a * scale_inv_b * (a * b) + bias, accumulated over ascending k.
 ///
-/// Without an f32 operand all values are exact in bf16, and the products are summed as vdpbf16ps
-/// does: for each pair of k, acc = fma(a[2j], b[2j], fma(a[2j+1], b[2j+1], acc)) to nearest even
-/// with denormal inputs and results of each step flushed to a zero of their sign; an odd k is
-/// padded with zeros. With an f32 operand the other is decoded to f32 and acc = fma(a[j], b[j],
-/// acc) in IEEE arithmetic.
+/// Operands in bf16 and FP8 are exact in bf16, and their products are summed as vdpbf16ps does: for
+/// each pair of k, acc = fma(a[2j], b[2j], fma(a[2j+1], b[2j+1], acc)) to nearest even with
+/// denormal inputs and results of each step flushed to a zero of their sign; an odd k is padded
+/// with zeros. With an operand in f32 or f16 both are decoded to f32 and acc = fma(a[j], b[j], acc)
+/// in IEEE arithmetic; f64 operands, only together, likewise in f64.
 struct GemmArgs {
   std::int64_t m = 0, n = 0, k = 0;
   GemmOperand a;               // [m, k]; memory [k, m] if transposed

@@ -82,7 +82,7 @@ Variable activation(const Variable& x, const ActivationType& activation_type,
   return record(kOp, {x}, std::move(y), std::move(saved),
                 [](const Saved& kept, Gradients& gradients) {
                   if (!gradients.needs(kX)) return;
-                  Tensor dx = Tensor::empty(kept.x.shape(), kept.x.dtype());
+                  Tensor dx = Tensor::empty(kept.x.shape(), kept.x.dtype(), kept.x.device());
                   backend(kept.x.device())
                       .activation_backward({.type = kept.type,
                                             .params = kept.params,

@@ -32,6 +32,7 @@ Tensor run_scale(const Tensor& x, double factor) {
 Tensor forward(const char* op, BinaryOp kind, const Variable& a, const Variable& b) {
   check_given(op, "a", a);
   check_given(op, "b", b);
+  check_device(op, "b", b.tensor(), a.tensor().device());
   check_compute_dtype(op, "a", a.dtype());
   check_shape(op, "b", b.shape(), "of a", a.shape());
   check_dtype(op, "b", b.dtype(), "of a", a.dtype());

@@ -1,11 +1,21 @@
 #include "ops/checks.hpp"
 
+#include "autograd/tape_impl.hpp"
 #include "core/fail.hpp"
 
 namespace tape8 {
 
 void check_given(std::string_view op, std::string_view name, const Variable& variable) {
   if (!variable.defined()) fail<OptionError>("{}: {} must be given: got none", op, name);
+  check_on_current_tape(op, name, variable);
+}
+
+void check_device(std::string_view op, std::string_view name, const Tensor& tensor,
+                  const Device& wanted) {
+  if (tensor.device() != wanted) {
+    fail<OptionError>("{}: {} must be on the device of the first operand, {}: got {}", op, name,
+                      to_string(wanted), to_string(tensor.device()));
+  }
 }
 
 void check_compute_dtype(std::string_view op, std::string_view name, DType dtype) {

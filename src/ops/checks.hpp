@@ -12,7 +12,11 @@ namespace tape8 {
 
 // Checks of the arguments of ops; each throws an Error that reads "op: rule: what was got".
 
+/// Not none, nor the result of an op on another tape.
 void check_given(std::string_view op, std::string_view name, const Variable& variable);
+/// All operands of an op lie where its first one does.
+void check_device(std::string_view op, std::string_view name, const Tensor& tensor,
+                  const Device& wanted);
 /// f64, f32, bf16 or f16.
 void check_compute_dtype(std::string_view op, std::string_view name, DType dtype);
 /// f64 is not quantized.

@@ -35,6 +35,7 @@ MatmulSizes check_matmul(const char* op, const Variable& x, const Variable& kern
                          const Variable& bias, int contracted) {
   check_given(op, "x", x);
   check_given(op, "kernel", kernel);
+  check_device(op, "kernel", kernel.tensor(), x.tensor().device());
   check_compute_dtype(op, "x", x.dtype());
   check_compute_dtype(op, "kernel", kernel.dtype());
   check_rank_at_least_1(op, "x", x.shape());
@@ -55,6 +56,8 @@ MatmulSizes check_matmul(const char* op, const Variable& x, const Variable& kern
   }
   const Shape hidden_out = kernel.shape().axes(contracted, kernel_rank);
   if (bias.defined()) {
+    check_given(op, "bias", bias);
+    check_device(op, "bias", bias.tensor(), x.tensor().device());
     check_compute_dtype(op, "bias", bias.dtype());
     check_shape(op, "bias", bias.shape(), "of the kernel's hidden_out", hidden_out);
   }
@@ -87,7 +90,7 @@ SavedMatmul prepare_matmul(const MatmulSizes& sizes, const Variable& x, Quantize
 
 Tensor matmul_forward(const SavedMatmul& saved, const Variable& bias, const Shape& y_shape) {
   const Tensor bias_values = stat_tensor(bias, saved.x_dtype);
-  Tensor y = Tensor::empty(y_shape, saved.x_dtype);
+  Tensor y = Tensor::empty(y_shape, saved.x_dtype, saved.x.rowwise().data.device());
   backend(y.device())
       .gemm({.m = saved.sizes.m,
              .n = saved.sizes.n,
@@ -107,7 +110,7 @@ MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
 
   const bool needs_operand = needs.x || needs.kernel;
   Tensor dbias;
-  if (needs.bias) dbias = Tensor::empty(saved.bias_shape, stat_dtype(saved.x_dtype));
+  if (needs.bias) dbias = Tensor::empty(saved.bias_shape, stat_dtype(saved.x_dtype), dy.device());
   const QuantizedTensor dy_operand =
       cast_tensor(dy, needs_operand ? saved.dgrad : Quantizer{}, dy.dtype(),
                   {.rows = sizes.m, .cols = sizes.n, .dbias = dbias.mutable_data()})
@@ -115,7 +118,7 @@ MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
   if (needs.bias) gradients.bias = dbias.to(saved.bias_dtype);
 
   if (needs.x) {
-    gradients.x = Tensor::empty(saved.x_shape, saved.x_dtype);
+    gradients.x = Tensor::empty(saved.x_shape, saved.x_dtype, dy.device());
     kernels.gemm({.m = sizes.m,
                   .n = sizes.k,
                   .k = sizes.n,
@@ -126,8 +129,8 @@ MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
   if (needs.kernel) {
     // The matmul gives f64 where it reads f64, and only there.
     const bool has_f64 = saved.x_dtype == DType::f64 || saved.kernel_dtype == DType::f64;
-    Tensor wgrad =
-        Tensor::empty(saved.kernel_shape, has_f64 ? stat_dtype(saved.x_dtype) : saved.kernel_dtype);
+    Tensor wgrad = Tensor::empty(
+        saved.kernel_shape, has_f64 ? stat_dtype(saved.x_dtype) : saved.kernel_dtype, dy.device());
     kernels.gemm({.m = sizes.k,
                   .n = sizes.n,
                   .k = sizes.m,

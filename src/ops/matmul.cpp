@@ -56,6 +56,7 @@ void multiply(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k
 Saved checked(const Variable& a, const Variable& b) {
   check_given(kOp, "a", a);
   check_given(kOp, "b", b);
+  check_device(kOp, "b", b.tensor(), a.tensor().device());
   check_compute_dtype(kOp, "a", a.dtype());
   check_dtype(kOp, "b", b.dtype(), "of a", a.dtype());
   const Shape& a_shape = a.shape();
@@ -87,12 +88,12 @@ Saved checked(const Variable& a, const Variable& b) {
 void backward(const Saved& saved, Gradients& gradients) {
   const Tensor& dy = gradients.output();
   if (gradients.needs(kA)) {
-    Tensor da = Tensor::empty(saved.a.shape(), saved.a.dtype());
+    Tensor da = Tensor::empty(saved.a.shape(), saved.a.dtype(), dy.device());
     multiply(saved.batch, saved.m, saved.k, saved.n, {dy}, {saved.b, true}, da);
     gradients.set(kA, std::move(da));
   }
   if (gradients.needs(kB)) {
-    Tensor db = Tensor::empty(saved.b.shape(), saved.b.dtype());
+    Tensor db = Tensor::empty(saved.b.shape(), saved.b.dtype(), dy.device());
     multiply(saved.batch, saved.k, saved.n, saved.m, {saved.a, true}, {dy}, db);
     gradients.set(kB, std::move(db));
   }
@@ -102,7 +103,8 @@ void backward(const Saved& saved, Gradients& gradients) {
 
 Variable matmul(const Variable& a, const Variable& b) {
   Saved saved = checked(a, b);
-  Tensor y = Tensor::empty(a.shape().axes(0, a.shape().rank() - 1).joined({saved.n}), a.dtype());
+  Tensor y = Tensor::empty(a.shape().axes(0, a.shape().rank() - 1).joined({saved.n}), a.dtype(),
+                           saved.a.device());
   multiply(saved.batch, saved.m, saved.n, saved.k, {saved.a}, {saved.b}, y);
   return record(kOp, {a, b}, std::move(y), std::move(saved), backward);
 }

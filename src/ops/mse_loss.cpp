@@ -23,15 +23,16 @@ struct Saved {
 
 void backward(const Saved& saved, Gradients& gradients) {
   if (!gradients.needs(kPrediction) && !gradients.needs(kTarget)) return;
-  Backend& kernels = backend(saved.prediction.device());
-  Tensor dprediction = Tensor::empty(saved.prediction.shape(), saved.prediction.dtype());
+  const Device device = saved.prediction.device();
+  Backend& kernels = backend(device);
+  Tensor dprediction = Tensor::empty(saved.prediction.shape(), saved.prediction.dtype(), device);
   kernels.mse_backward({.count = saved.prediction.numel(),
                         .prediction = input_of(saved.prediction),
                         .target = input_of(saved.target),
                         .dloss = gradients.output().data(),
                         .dprediction = output_to(dprediction)});
   if (gradients.needs(kTarget)) {
-    Tensor dtarget = Tensor::empty(dprediction.shape(), dprediction.dtype());
+    Tensor dtarget = Tensor::empty(dprediction.shape(), dprediction.dtype(), device);
     kernels.scale({.count = dtarget.numel(),
                    .x = input_of(dprediction),
                    .factor = -1.0,
@@ -46,11 +47,12 @@ void backward(const Saved& saved, Gradients& gradients) {
 Variable mse_loss(const Variable& prediction, const Variable& target) {
   check_given(kOp, "prediction", prediction);
   check_given(kOp, "target", target);
+  check_device(kOp, "target", target.tensor(), prediction.tensor().device());
   check_compute_dtype(kOp, "prediction", prediction.dtype());
   check_shape(kOp, "target", target.shape(), "of prediction", prediction.shape());
   check_dtype(kOp, "target", target.dtype(), "of prediction", prediction.dtype());
   Saved saved{prediction.tensor().contiguous(), target.tensor().contiguous()};
-  Tensor loss = Tensor::empty({}, stat_dtype(prediction.dtype()));
+  Tensor loss = Tensor::empty({}, stat_dtype(prediction.dtype()), saved.prediction.device());
   backend(saved.prediction.device())
       .mse({.count = saved.prediction.numel(),
             .prediction = input_of(saved.prediction),

@@ -37,6 +37,7 @@ void check_norm(const char* op, const Variable& x, const Variable& gamma, const 
                 const NormOptions& options) {
   check_given(op, "x", x);
   check_given(op, "gamma", gamma);
+  check_device(op, "gamma", gamma.tensor(), x.tensor().device());
   check_compute_dtype(op, "x", x.dtype());
   check_compute_dtype(op, "gamma", gamma.dtype());
   check_rank_at_least_1(op, "x", x.shape());
@@ -47,6 +48,8 @@ void check_norm(const char* op, const Variable& x, const Variable& gamma, const 
       fail<OptionError>("{}: beta must be none for rmsnorm: got shape {}", op,
                         to_string(beta.shape()));
     }
+    check_given(op, "beta", beta);
+    check_device(op, "beta", beta.tensor(), x.tensor().device());
     check_compute_dtype(op, "beta", beta.dtype());
     check_shape(op, "beta", beta.shape(), "of x's hidden_in", hidden);
   }

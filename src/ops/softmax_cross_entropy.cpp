@@ -76,8 +76,8 @@ Variable softmax_cross_entropy(const Variable& logits, const Tensor& labels,
               .classes = logits.shape()[-1],
               .counted = checked.counted,
               .label_smoothing = options.label_smoothing};
-  saved.logsumexp = Tensor::empty({saved.rows}, stat);
-  Tensor loss = Tensor::empty({}, stat);
+  saved.logsumexp = Tensor::empty({saved.rows}, stat, saved.logits.device());
+  Tensor loss = Tensor::empty({}, stat, saved.logits.device());
   backend(saved.logits.device())
       .softmax_cross_entropy({.rows = saved.rows,
                               .classes = saved.classes,
@@ -91,7 +91,8 @@ Variable softmax_cross_entropy(const Variable& logits, const Tensor& labels,
   return record(kOp, {logits}, std::move(loss), std::move(saved),
                 [](const Saved& kept, Gradients& gradients) {
                   if (!gradients.needs(kLogits)) return;
-                  Tensor dlogits = Tensor::empty(kept.logits.shape(), kept.logits.dtype());
+                  Tensor dlogits =
+                      Tensor::empty(kept.logits.shape(), kept.logits.dtype(), kept.logits.device());
                   backend(kept.logits.device())
                       .softmax_cross_entropy_backward(
                           {.rows = kept.rows,

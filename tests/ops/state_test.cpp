@@ -205,5 +205,45 @@ TEST_CASE("ops: check_finite names the library's own op") {
                                  {"forward"});
 }
 
+TEST_CASE("ops: a result of another tape is refused before anything is cast") {
+  const QuantizerSet set = make_quantizer_set(DelayedScaling{.amax_history_len = 4});
+  const Variable w = parameter(test::random_tensor({8, 8}, 1));
+  const Tensor x = test::random_tensor({2, 8}, 2);
+  const Tape outer;
+  const Variable foreign = dense(x, w);
+  const Variable foreign_beta = reshape(dense(x.slice(0, 0, 1), w), {8});
+  const std::vector<float> history = set.x.amax_history();
+  Tape inner;
+  test::check_throws<StateError>("dense", [&] { dense(foreign, w, {}, {.quantizer_set = set}); },
+                                 {"another"});
+  test::check_throws<StateError>("layernorm_dense", [&] {
+    layernorm_dense(x, w, parameter(Tensor::full({8}, 1.0)), foreign_beta, {},
+                    {.quantizer_set = set});
+  });
+  const Variable y = dense(Variable{foreign.tensor()}, w);  // taken as a constant
+  inner.backward(y, Tensor::full({2, 8}, 1.0));
+  CHECK(set.x.amax_history() == history);
+}
+
+TEST_CASE("ops: operands on two devices are refused, each by its name") {
+  const Device gpu{.type = DeviceType::cuda, .index = 1};
+  std::vector<float> memory(64);
+  const auto there = [&](const Shape& shape) {
+    return Variable(Tensor::wrap(memory.data(), shape, DType::f32, {}, gpu));
+  };
+  const Variable x = Tensor::zeros({2, 8});
+  const Variable kernel = Tensor::zeros({8, 8});
+  const Variable gamma = Tensor::zeros({8});
+  using test::check_throws;
+  check_throws<OptionError>("dense", [&] { dense(x, there({8, 8})); }, {"kernel", "cuda:1"});
+  check_throws<OptionError>("dense", [&] { dense(x, kernel, there({8})); }, {"bias", "cpu"});
+  check_throws<OptionError>("layernorm_dense", [&] { layernorm_dense(x, kernel, there({8})); },
+                            {"gamma"});
+  check_throws<OptionError>("layernorm_dense",
+                            [&] { layernorm_dense(x, kernel, gamma, there({8})); }, {"beta"});
+  check_throws<OptionError>("add", [&] { add(x, there({2, 8})); }, {"b ", "cuda:1"});
+  CHECK_THROWS_AS(activation(there({2, 8}), gelu), UnsupportedError);
+}
+
 }  // namespace
 }  // namespace tape8

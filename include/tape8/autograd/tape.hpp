@@ -77,7 +77,8 @@ class TAPE8_API Tape {
   /// Gradients of a result with one element, with respect to every parameter it depends on, added
   /// to their grad(). Then the quantizers advance. Throws StateError when `loss` was not recorded
   /// here or backward has run without `retain`; ShapeError when it has more than one element. When
-  /// it throws, no gradient and no quantizer has changed, and the tape is spent.
+  /// it throws, no gradient and no quantizer has changed; the tape is spent unless an argument was
+  /// at fault.
   void backward(const Variable& loss, const BackwardOptions& options = {});
   /// The same from a cotangent `dy` of y's shape and dtype.
   void backward(const Variable& y, const Tensor& dy, const BackwardOptions& options = {});

@@ -29,8 +29,9 @@ enum class Act {
 /// Most parts that an activation may have.
 inline constexpr int kMaxActivationParts = 4;
 
-/// A user's scalar function and its derivative, as functions over blocks of values, which kernels call
-/// with a few hundred values at a time. The f64 ones are null when f64 tensors are not supported.
+/// A user's scalar function and its derivative, as functions over blocks of values, which kernels
+/// call with a few hundred values at a time. The f64 ones are null when f64 tensors are not
+/// supported.
 struct CustomActivation {
   void (*value)(std::span<const float> x, std::span<float> y) = nullptr;
   void (*derivative)(std::span<const float> x, std::span<float> dy_dx) = nullptr;
@@ -119,8 +120,8 @@ inline constexpr CustomActivation kCustomActivation = make_custom<F, DF>();
 }  // namespace detail
 
 /// A part made of a scalar function and its derivative, for activation() and the modules; both are
-/// compiled, and vectorised, in the caller's own translation unit. Functions without state only. With
-/// generic ones (`auto x`) it works on f64 tensors too.
+/// compiled, and vectorised, in the caller's own translation unit. Functions without state only.
+/// With generic ones (`auto x`) it works on f64 tensors too.
 ///
 ///     const auto softplus = tape8::make_activation([](auto x) { return std::log1p(std::exp(x)); },
 ///                                                  [](auto x) { return 1 / (1 + std::exp(-x)); });
@@ -128,8 +129,9 @@ inline constexpr CustomActivation kCustomActivation = make_custom<F, DF>();
 ///     tape8::Variable z = tape8::activation(x2, {softplus, tape8::Act::linear});  // gated
 template <class F, class DF>
 constexpr ActivationPart make_activation(F, DF) {
-  static_assert(std::is_empty_v<F> && std::is_empty_v<DF>,
-                "make_activation takes functions without state, such as lambdas that capture nothing");
+  static_assert(
+      std::is_empty_v<F> && std::is_empty_v<DF>,
+      "make_activation takes functions without state, such as lambdas that capture nothing");
   static_assert(std::is_invocable_v<F, float> && std::is_invocable_v<DF, float>,
                 "make_activation takes functions of one number");
   return ActivationPart(&detail::kCustomActivation<F, DF>);

@@ -18,7 +18,7 @@ if grep -vE '^_Z(|T[ISV])NK?5tape8' <<<"$symbols"; then
   echo "symbols: $library exports the above, which are not in namespace tape8"
   exit 1
 fi
-if grep -E 'tape8::(cpu|tools)::|tape8::(Backend|Storage|QuantizerState|VariableState)::' <<<"$demangled"; then
+if grep -E 'tape8::(cpu|tools)::|tape8::(Backend|Storage|Tape::Impl|QuantizerState|VariableState)::' <<<"$demangled"; then
   echo "symbols: $library exports the above, which are internal"
   exit 1
 fi

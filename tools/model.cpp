@@ -2,7 +2,7 @@
 
 namespace tape8::tools {
 
-Model::Model(const ModelConfig& config, Rng& rng) {
+Model::Model(const ModelConfig& config, Rng& rng) : dropout_(config.dropout) {
   const auto dense = [&](std::int64_t in_features, std::int64_t out_features) {
     return Dense{{.in_features = in_features,
                   .out_features = out_features,
@@ -23,9 +23,13 @@ Model::Model(const ModelConfig& config, Rng& rng) {
   head_ = dense(config.hidden, config.classes);
 }
 
-Variable Model::operator()(const Variable& x) const {
+Variable Model::forward(const Variable& x, Rng* dropout_rng) const {
   Variable h = input_ ? (*input_)(x) : x;
-  for (const LayerNormMLP& mlp : mlps_) h = mlps_.size() > 1 ? h + mlp(h) : mlp(h);
+  for (const LayerNormMLP& mlp : mlps_) {
+    Variable y = mlp(h);
+    if (dropout_rng != nullptr && dropout_ > 0.0F) y = dropout(y, dropout_, *dropout_rng);
+    h = mlps_.size() > 1 ? h + y : y;
+  }
   return (*head_)(h);
 }
 

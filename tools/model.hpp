@@ -16,6 +16,7 @@ struct ModelConfig {
   std::int64_t layers = 1;
   ActivationType activation_type = gelu;
   NormType norm_type = NormType::layernorm;
+  float dropout = 0.0F;  ///< of each LayerNormMLP's output, before the residual is added
   Recipe recipe = HighPrecision{};
   DType dtype = DType::f32;  ///< of parameters and examples
 };
@@ -26,10 +27,15 @@ class Model {
  public:
   Model(const ModelConfig& config, Rng& rng);
 
-  Variable operator()(const Variable& x) const;
+  Variable operator()(const Variable& x) const { return forward(x, nullptr); }
+  /// The same with dropout, as `rng` draws it.
+  Variable training(const Variable& x, Rng& rng) const { return forward(x, &rng); }
   std::vector<Variable> parameters() const;
 
  private:
+  Variable forward(const Variable& x, Rng* dropout_rng) const;
+
+  float dropout_;
   std::optional<Dense> input_;
   std::vector<LayerNormMLP> mlps_;
   std::optional<Dense> head_;

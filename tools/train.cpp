@@ -46,10 +46,8 @@ void print_setup(const TrainOptions& options, const DataSplits& data) {
 
 ReportRow run_one(const TrainOptions& options, const DataSplits& data, const Run& run,
                   RunLog& log) {
-  const std::int64_t steps_an_epoch =
-      (data.train.size() + options.batch_size - 1) / options.batch_size;
   ReportRow row{.logits_difference = logits_difference(options, data, run)};
-  Progress progress(run, options.epochs, options.epochs * steps_an_epoch);
+  Progress progress(run, options.epochs, total_steps(options, data.train));
   row.result = train_once(options, data, run,
                           {.on_step = [&](std::int64_t done) { progress.step(done); },
                            .on_epoch =
@@ -65,10 +63,17 @@ bool is_finite(const RunResult& result) {
   return std::isfinite(result.last.train_loss) && std::isfinite(result.last.test_loss);
 }
 
+void check_warmup(const TrainOptions& options, std::int64_t steps) {
+  if (options.warmup_steps < steps) return;
+  throw UsageError(fmt::format("train: --warmup-steps must be below the run's {} steps: got {}",
+                               steps, options.warmup_steps));
+}
+
 Status train(const TrainOptions& options) {
   set_num_threads(options.threads);
   const DataSplits data{.train = load_idx(options.data, Split::train),
                         .test = load_idx(options.data, Split::test)};
+  check_warmup(options, total_steps(options, data.train));
   RunLog log(options.log);
   print_setup(options, data);
 

@@ -14,18 +14,24 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kNorms{"layernorm", "rmsnorm"};
 constexpr std::array<std::string_view, 2> kOptimizers{"adamw", "sgd"};
+constexpr std::array<std::string_view, 2> kSchedules{"constant", "cosine"};
+constexpr std::array<std::string_view, 2> kDecays{"all", "matrices"};
 constexpr std::array<std::string_view, 2> kAmaxComputeAlgos{"max", "most_recent"};
 constexpr std::array<std::string_view, 2> kFp8Formats{"hybrid", "e4m3"};
+constexpr std::array<std::string_view, 3> kBackwardOverrides{"none", "high_precision",
+                                                             "dequantized"};
 
 /// Options that some recipes take and the others would ignore.
 struct RecipeOption {
   const char* name;
   std::vector<std::string_view> recipes;
 };
-const std::array<RecipeOption, 4> kRecipeOptions{{{"--margin", {kDelayed}},
+const std::array<RecipeOption, 6> kRecipeOptions{{{"--margin", {kDelayed}},
                                                   {"--amax-history-len", {kDelayed}},
                                                   {"--amax-compute-algo", {kDelayed}},
-                                                  {"--fp8-format", {kDelayed, kCurrent}}}};
+                                                  {"--power-of-2-scale", {kCurrent}},
+                                                  {"--fp8-format", {kDelayed, kCurrent}},
+                                                  {"--backward-override", {kDelayed, kCurrent}}}};
 
 /// Names with commas between them, in lines of at most `width`, each with its end.
 std::string lines_of(std::span<const std::string_view> names, std::size_t width) {
@@ -124,6 +130,13 @@ void add_model_options(CLI::App& app, TrainOptions& options) {
       ->type_name("NAME")
       ->check(one_of(kNorms))
       ->group(kGroup);
+  app.add_option("--dropout", options.dropout,
+                 fmt::format("Share of each LayerNormMLP's output that a training step sets\n"
+                             "to 0 (default {})",
+                             options.dropout))
+      ->type_name("X")
+      ->check(share())
+      ->group(kGroup);
 }
 
 void add_optimizer_options(CLI::App& app, TrainOptions& options) {
@@ -131,7 +144,7 @@ void add_optimizer_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--epochs", options.epochs,
                  fmt::format("Passes over the training set (default {})", options.epochs))
       ->type_name("N")
-      ->check(whole_number(1))
+      ->check(whole_number(1, 1'000'000'000))
       ->group(kGroup);
   app.add_option("--batch-size", options.batch_size,
                  fmt::format("Examples a step (default {})", options.batch_size))
@@ -148,11 +161,45 @@ void add_optimizer_options(CLI::App& app, TrainOptions& options) {
       ->type_name("X")
       ->check(rate())
       ->group(kGroup);
+  app.add_option("--schedule", options.schedule,
+                 fmt::format("constant, cosine (the rate falls to 0 along half a cosine\n"
+                             "over all steps) (default {})",
+                             options.schedule))
+      ->type_name("NAME")
+      ->check(one_of(kSchedules))
+      ->group(kGroup);
+  app.add_option("--warmup-steps", options.warmup_steps,
+                 fmt::format("First steps, in which the rate rises in equal parts to --lr\n"
+                             "(default {})",
+                             options.warmup_steps))
+      ->type_name("N")
+      ->check(whole_number(0))
+      ->group(kGroup);
   app.add_option("--weight-decay", options.weight_decay,
                  fmt::format("Pull of each step towards zero\n(default {} with adamw, {} with sgd)",
                              AdamWOptions{}.weight_decay, SGDOptions{}.weight_decay))
       ->type_name("X")
       ->check(rate())
+      ->group(kGroup);
+  app.add_option("--decay", options.decay,
+                 fmt::format("What decays: all, matrices (not biases, gamma and beta)\n"
+                             "(default {})",
+                             options.decay))
+      ->type_name("NAME")
+      ->check(one_of(kDecays))
+      ->group(kGroup);
+  app.add_option("--clip-grad-norm", options.clip_grad_norm,
+                 "Largest joint 2-norm of all gradients; longer ones are scaled\n"
+                 "down to it (default no limit)")
+      ->type_name("X")
+      ->check(positive())
+      ->group(kGroup);
+  app.add_option("--label-smoothing", options.label_smoothing,
+                 fmt::format("Share of a training target that is spread over all classes;\n"
+                             "test losses are without (default {})",
+                             options.label_smoothing))
+      ->type_name("X")
+      ->check(share())
       ->group(kGroup);
 }
 
@@ -183,6 +230,18 @@ void add_fp8_options(CLI::App& app, TrainOptions& options) {
       ->type_name("NAME")
       ->check(one_of(kFp8Formats))
       ->group(kGroup);
+  app.add_option("--backward-override", options.backward_override,
+                 fmt::format("What backward multiplies: none (the forward casts, and a cast\n"
+                             "of the gradient), high_precision (what was cast), dequantized\n"
+                             "(the casts' values); with the last two the gradient is not\n"
+                             "cast (default {})",
+                             options.backward_override))
+      ->type_name("NAME")
+      ->check(one_of(kBackwardOverrides))
+      ->group(kGroup);
+  app.add_flag("--power-of-2-scale", options.power_of_2_scale,
+               "current: scales are rounded down to powers of 2")
+      ->group(kGroup);
 }
 
 template <class T>
@@ -197,12 +256,25 @@ Fp8Format fp8_format(const TrainOptions& options) {
   return options.fp8_format == "hybrid" ? Fp8Format::hybrid : Fp8Format::e4m3;
 }
 
+BackwardOverride backward_override(const TrainOptions& options) {
+  if (options.backward_override == "high_precision") return BackwardOverride::high_precision;
+  if (options.backward_override == "dequantized") return BackwardOverride::dequantized;
+  return BackwardOverride::none;
+}
+
 DelayedScaling delayed_scaling(const TrainOptions& options) {
   return {.margin = options.margin,
           .format = fp8_format(options),
           .amax_history_len = options.amax_history_len,
           .amax_compute_algo = options.amax_compute_algo == "max" ? AmaxComputeAlgo::max
-                                                                  : AmaxComputeAlgo::most_recent};
+                                                                  : AmaxComputeAlgo::most_recent,
+          .backward_override = backward_override(options)};
+}
+
+CurrentScaling current_scaling(const TrainOptions& options) {
+  return {.format = fp8_format(options),
+          .power_of_2_scale = options.power_of_2_scale,
+          .backward_override = backward_override(options)};
 }
 
 }  // namespace
@@ -239,9 +311,10 @@ ModelConfig model_config(const TrainOptions& options, const Dataset& train,
   config.layers = options.layers;
   config.activation_type = activation_type_from(options.activation);
   config.norm_type = options.norm == "layernorm" ? NormType::layernorm : NormType::rmsnorm;
+  config.dropout = options.dropout;
   if (recipe_name == kBf16) config.dtype = DType::bf16;
   if (recipe_name == kDelayed) config.recipe = delayed_scaling(options);
-  if (recipe_name == kCurrent) config.recipe = CurrentScaling{.format = fp8_format(options)};
+  if (recipe_name == kCurrent) config.recipe = current_scaling(options);
   return config;
 }
 

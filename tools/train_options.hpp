@@ -33,17 +33,25 @@ struct TrainOptions {
   std::int64_t layers = 1;
   std::string activation = "gelu";
   std::string norm = "layernorm";
+  float dropout = 0.0F;
 
   std::int64_t epochs = 20;
   std::int64_t batch_size = 64;
   std::string optimizer = "adamw";
   float learning_rate = 1e-3F;
+  std::string schedule = "constant";
+  std::int64_t warmup_steps = 0;
   std::optional<float> weight_decay;
+  std::string decay = "all";
+  std::optional<float> clip_grad_norm;
+  float label_smoothing = 0.0F;
 
   int margin = 0;
   std::int64_t amax_history_len = DelayedScaling{}.amax_history_len;
   std::string amax_compute_algo = "max";
   std::string fp8_format = "hybrid";
+  std::string backward_override = "none";
+  bool power_of_2_scale = false;
 
   int threads = num_threads();
   std::string log;

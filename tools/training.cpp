@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <span>
+#include <utility>
 
 namespace tape8::tools {
 namespace {
@@ -16,14 +17,24 @@ double median(std::vector<double> values) {
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const TrainOptions& options, const Model& model) {
+  std::vector<ParameterGroup> groups{{.parameters = model.parameters()}};
+  if (options.decay == "matrices") groups = weight_decay_groups(model.parameters());
   if (options.optimizer == "sgd") {
     SGDOptions sgd{.learning_rate = options.learning_rate};
     sgd.weight_decay = options.weight_decay.value_or(sgd.weight_decay);
-    return std::make_unique<SGD>(model.parameters(), sgd);
+    return std::make_unique<SGD>(std::move(groups), sgd);
   }
   AdamWOptions adamw{.learning_rate = options.learning_rate};
   adamw.weight_decay = options.weight_decay.value_or(adamw.weight_decay);
-  return std::make_unique<AdamW>(model.parameters(), adamw);
+  return std::make_unique<AdamW>(std::move(groups), adamw);
+}
+
+/// A constant rate is a cosine that ends where it begins.
+WarmupCosine make_schedule(const TrainOptions& options, const Dataset& train) {
+  return WarmupCosine{{.peak = options.learning_rate,
+                       .final = options.schedule == "cosine" ? 0.0F : options.learning_rate,
+                       .warmup_steps = options.warmup_steps,
+                       .total_steps = total_steps(options, train)}};
 }
 
 /// Rows of logits whose largest value is the label's.
@@ -62,32 +73,61 @@ struct Step {
   std::int64_t saved_bytes = 0;
 };
 
-Step train_step(const Model& model, Optimizer& optimizer, const Batch& batch, bool check_finite) {
+/// What a run trains, and how.
+struct Trainer {
+  const TrainOptions& options;
+  Model model;
+  std::unique_ptr<Optimizer> optimizer;
+  WarmupCosine schedule;
+  Rng dropout_rng;
+
+  Step step(const Batch& batch);
+};
+
+Step Trainer::step(const Batch& batch) {
   using Clock = std::chrono::steady_clock;
   Step step;
   const Clock::time_point begin = Clock::now();
-  Tape tape{{.check_finite = check_finite}};
-  const Variable loss = softmax_cross_entropy(model(batch.examples), batch.labels);
+  Tape tape{{.check_finite = options.check_finite}};
+  const Variable loss =
+      softmax_cross_entropy(model.training(batch.examples, dropout_rng), batch.labels,
+                            {.label_smoothing = options.label_smoothing});
   step.saved_bytes = tape.saved_for_backward_bytes();
   tape.backward(loss);
-  optimizer.step();
-  optimizer.zero_grad();
+  if (options.clip_grad_norm) clip_grad_norm(model.parameters(), *options.clip_grad_norm);
+  optimizer->set_learning_rate(schedule(optimizer->steps()));
+  optimizer->step();
+  optimizer->zero_grad();
   step.ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   step.loss = loss.tensor().item<float>();
   return step;
 }
 
+Trainer make_trainer(const TrainOptions& options, const Dataset& train, const Run& run, Rng& rng) {
+  Model model(model_config(options, train, run.recipe), rng);
+  std::unique_ptr<Optimizer> optimizer = make_optimizer(options, model);
+  // Dropout draws from a stream of its own: the order of examples is the same with and without it.
+  return {.options = options,
+          .model = std::move(model),
+          .optimizer = std::move(optimizer),
+          .schedule = make_schedule(options, train),
+          .dropout_rng = Rng{~run.seed}};
+}
+
 }  // namespace
+
+std::int64_t total_steps(const TrainOptions& options, const Dataset& train) {
+  return options.epochs * ((train.size() - 1) / options.batch_size + 1);
+}
 
 RunResult train_once(const TrainOptions& options, const DataSplits& data, const Run& run,
                      const RunObserver& observer) {
-  const ModelConfig config = model_config(options, data.train, run.recipe);
+  const DType dtype = model_config(options, data.train, run.recipe).dtype;
   Rng rng{run.seed};
-  const Model model(config, rng);
-  const std::unique_ptr<Optimizer> optimizer = make_optimizer(options, model);
-  const BatchOptions train_batches{.batch_size = options.batch_size, .dtype = config.dtype};
+  Trainer trainer = make_trainer(options, data.train, run, rng);
+  const BatchOptions train_batches{.batch_size = options.batch_size, .dtype = dtype};
   const BatchOptions test_batches{
-      .batch_size = options.batch_size, .shuffle = false, .dtype = config.dtype};
+      .batch_size = options.batch_size, .shuffle = false, .dtype = dtype};
 
   RunResult result{.run = run};
   std::vector<double> all_ms;
@@ -95,7 +135,7 @@ RunResult train_once(const TrainOptions& options, const DataSplits& data, const 
     double loss_sum = 0;
     const auto first_of_epoch = static_cast<std::ptrdiff_t>(all_ms.size());
     for (const Batch& batch : batches(data.train, train_batches, rng)) {
-      const Step step = train_step(model, *optimizer, batch, options.check_finite);
+      const Step step = trainer.step(batch);
       if (all_ms.empty()) result.saved_for_backward_bytes = step.saved_bytes;
       all_ms.push_back(step.ms);
       loss_sum += step.loss * static_cast<double>(batch.labels.numel());
@@ -104,7 +144,7 @@ RunResult train_once(const TrainOptions& options, const DataSplits& data, const 
     result.last.epoch = epoch;
     result.last.train_loss = loss_sum / static_cast<double>(data.train.size());
     result.last.step_ms = median({all_ms.begin() + first_of_epoch, all_ms.end()});
-    evaluate(model, data.test, test_batches, result.last);
+    evaluate(trainer.model, data.test, test_batches, result.last);
     observer.on_epoch(result.last);
   }
   result.last.step_ms = median(all_ms);

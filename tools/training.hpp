@@ -43,6 +43,9 @@ struct RunObserver {
   std::function<void(const EpochResult&)> on_epoch;
 };
 
+/// Of all epochs of a run.
+std::int64_t total_steps(const TrainOptions& options, const Dataset& train);
+
 RunResult train_once(const TrainOptions& options, const DataSplits& data, const Run& run,
                      const RunObserver& observer);
 

@@ -22,6 +22,15 @@ std::optional<T> parse(std::string_view text) {
   return value;
 }
 
+CLI::Validator number(const char* rule, bool (*allowed)(float value)) {
+  return {[rule, allowed](std::string& text) -> std::string {
+            const auto value = parse<float>(text);
+            if (value && allowed(*value)) return {};
+            return fmt::format("{}: got {}", rule, text);
+          },
+          ""};
+}
+
 }  // namespace
 
 CLI::Validator one_of(std::span<const std::string_view> names) {
@@ -54,12 +63,18 @@ CLI::Validator seed_number() {
 }
 
 CLI::Validator rate() {
-  return {[](std::string& text) -> std::string {
-            const auto value = parse<float>(text);
-            if (value && std::isfinite(*value) && *value >= 0.0F) return {};
-            return fmt::format("must be a finite number of at least 0: got {}", text);
-          },
-          ""};
+  return number("must be a finite number of at least 0",
+                [](float value) { return std::isfinite(value) && value >= 0.0F; });
+}
+
+CLI::Validator positive() {
+  return number("must be a finite number above 0",
+                [](float value) { return std::isfinite(value) && value > 0.0F; });
+}
+
+CLI::Validator share() {
+  return number("must be a number from 0 to below 1",
+                [](float value) { return value >= 0.0F && value < 1.0F; });
 }
 
 }  // namespace tape8::tools

@@ -15,5 +15,9 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most = INT64_MAX);
 CLI::Validator seed_number();
 /// A finite number of at least 0.
 CLI::Validator rate();
+/// A finite number above 0.
+CLI::Validator positive();
+/// A number of at least 0 and below 1.
+CLI::Validator share();
 
 }  // namespace tape8::tools

@@ -34,7 +34,7 @@ struct Node {
   std::vector<std::uint64_t> saved_versions;  // in the order that the function shows them
 };
 
-class Tape::Impl {
+class [[gnu::visibility("hidden")]] Tape::Impl {
  public:
   explicit Impl(const TapeOptions& options);
 

@@ -7,41 +7,12 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "tools/program.hpp"
+#include "tools/trained.hpp"
 
 namespace tape8::test {
 namespace {
 
 using nlohmann::json;
-
-struct Trained {
-  ShellResult result;
-  std::vector<json> events;
-};
-
-Trained train(const std::string& arguments) {
-  const TempDir dir;
-  const std::filesystem::path log = dir.path() / "log.jsonl";
-  Trained trained{tape8("train --log " + log.string() + " " + arguments), {}};
-  std::istringstream lines(read_text(log));
-  for (std::string line; std::getline(lines, line);) trained.events.push_back(json::parse(line));
-  return trained;
-}
-
-/// The events without what the clock says.
-std::vector<json> timeless(const Trained& trained) {
-  std::vector<json> events = trained.events;
-  for (json& event : events) event.erase("step_ms");
-  return events;
-}
-
-std::vector<json> summaries(const Trained& trained) {
-  std::vector<json> found;
-  for (const json& event : trained.events) {
-    if (event.at("event") == "summary") found.push_back(event);
-  }
-  return found;
-}
 
 TEST_CASE("tape8 train: one summary a run, with exactly the promised keys, as its last line") {
   const Trained trained = train("--compare fp32,bf16,delayed,current --seeds 1,2 --epochs 2");

@@ -56,7 +56,19 @@ TEST_CASE("tape8 train --help: every option with its default") {
                                  "--amax-compute-algo NAME",
                                  "(default max)",
                                  "--fp8-format NAME",
-                                 "(default hybrid)"}) {
+                                 "(default hybrid)",
+                                 "--dropout X",
+                                 "--schedule NAME",
+                                 "(default constant)",
+                                 "--warmup-steps N",
+                                 "--decay NAME",
+                                 "(default all)",
+                                 "--clip-grad-norm X",
+                                 "(default no limit)",
+                                 "--label-smoothing X",
+                                 "--backward-override NAME",
+                                 "(default none)",
+                                 "--power-of-2-scale"}) {
     CHECK_MESSAGE(contains(help, part), part);
   }
 }
@@ -76,6 +88,10 @@ TEST_CASE("tape8: wrong usage is status 2 and one line that says what is allowed
   check_refused("train --optimizer adam", 2, "must be one of adamw, sgd: got adam");
   check_refused("train --fp8-format e5m2", 2, "must be one of hybrid, e4m3: got e5m2");
   check_refused("train --amax-compute-algo min", 2, "must be one of max, most_recent: got min");
+  check_refused("train --schedule linear", 2, "must be one of constant, cosine: got linear");
+  check_refused("train --decay none", 2, "must be one of all, matrices: got none");
+  check_refused("train --recipe delayed --backward-override fp8", 2,
+                "must be one of none, high_precision, dequantized: got fp8");
 }
 
 TEST_CASE("tape8: numbers out of range, or that are none") {
@@ -90,6 +106,17 @@ TEST_CASE("tape8: numbers out of range, or that are none") {
       check_refused("train " + option + " " + value, 2, option + ": must be a finite number");
     }
   }
+  for (const std::string option : {"--dropout", "--label-smoothing"}) {
+    for (const std::string value : {"-0.1", "1", "nan", "half"}) {
+      check_refused("train " + option + " " + value, 2,
+                    option + ": must be a number from 0 to below 1: got " + value);
+    }
+  }
+  for (const std::string value : {"0", "-1", "nan", "inf", "long"}) {
+    check_refused("train --clip-grad-norm " + value, 2,
+                  "--clip-grad-norm: must be a finite number above 0: got " + value);
+  }
+  check_refused("train --warmup-steps -1", 2, "--warmup-steps: must be a whole number");
   check_refused("train --margin 65", 2, "--margin: must be a whole number from -64 to 64: got 65");
   check_refused("train --seed -1", 2, "--seed: must be a whole number from 0 to");
   check_refused("train --seeds 1,x", 2, "--seeds: must be a whole number from 0 to");
@@ -105,6 +132,13 @@ TEST_CASE("tape8: options that do not go together") {
                 "--margin is for the recipes delayed: got");
   check_refused("train --fp8-format e4m3", 2,
                 "--fp8-format is for the recipes delayed, current: got fp32");
+  check_refused("train --recipe bf16 --backward-override dequantized", 2,
+                "--backward-override is for the recipes delayed, current: got bf16");
+  check_refused("train --recipe delayed --power-of-2-scale", 2,
+                "--power-of-2-scale is for the recipes current: got delayed");
+  // 1437 examples make 15 batches of 100.
+  check_refused("train --epochs 2 --batch-size 100 --warmup-steps 30", 2,
+                "--warmup-steps must be below the run's 30 steps: got 30");
 }
 
 TEST_CASE("tape8: bad files are status 3 and one line that names them") {

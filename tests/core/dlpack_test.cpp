@@ -172,7 +172,7 @@ TEST_CASE("from_dlpack: what it refuses still belongs to the caller") {
     check_refused<OptionError>([&](Producer& p) { p.managed.dl_tensor.device.type = device; },
                                {"device", std::to_string(device)});
   }
-  for (const std::uint16_t lanes : {0, 2, 4}) {
+  for (const std::uint16_t lanes : std::array<std::uint16_t, 3>{0, 2, 4}) {
     check_refused<OptionError>([&](Producer& p) { p.managed.dl_tensor.dtype.lanes = lanes; },
                                {"lanes", std::to_string(lanes)});
   }

@@ -86,6 +86,10 @@ Edge Tape::Impl::edge_to(std::string_view op, std::size_t index, const Variable&
   return edge;
 }
 
+void Tape::Impl::check_inputs(std::string_view op, std::span<const Variable> inputs) const {
+  for (std::size_t i = 0; i < inputs.size(); ++i) (void)edge_to(op, i, inputs[i]);
+}
+
 Variable Tape::Impl::append(std::string_view op, std::span<const Variable> inputs, Tensor output,
                             std::unique_ptr<NodeFunction> function) {
   Node node{.op = std::string(op),

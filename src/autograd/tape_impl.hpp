@@ -38,6 +38,8 @@ class Tape::Impl {
  public:
   explicit Impl(const TapeOptions& options);
 
+  /// Throws what append() would throw for these inputs.
+  void check_inputs(std::string_view op, std::span<const Variable> inputs) const;
   Variable append(std::string_view op, std::span<const Variable> inputs, Tensor output,
                   std::unique_ptr<NodeFunction> function);
   /// `dy` undefined: ones, for a result with one element.

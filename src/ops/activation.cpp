@@ -63,6 +63,7 @@ Shape output_shape(const Shape& x, std::int64_t cols) {
 Variable activation(const Variable& x, const ActivationType& activation_type,
                     const Quantizer& quantizer, const ActivationParams& act_params) {
   check_arguments(x, activation_type, quantizer, act_params);
+  check_recordable(kOp, {x});
   Saved saved{.x = x.tensor().contiguous(),
               .type = activation_type,
               .params = act_params,

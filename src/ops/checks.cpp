@@ -1,11 +1,18 @@
 #include "ops/checks.hpp"
 
+#include "autograd/tape_impl.hpp"
 #include "core/fail.hpp"
 
 namespace tape8 {
 
 void check_given(std::string_view op, std::string_view name, const Variable& variable) {
   if (!variable.defined()) fail<OptionError>("{}: {} must be given: got none", op, name);
+}
+
+void check_recordable(std::string_view op, std::initializer_list<Variable> inputs) {
+  if (Tape* tape = Tape::current(); tape != nullptr) {
+    tape->impl().check_inputs(op, {inputs.begin(), inputs.size()});
+  }
 }
 
 void check_compute_dtype(std::string_view op, std::string_view name, DType dtype) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <string_view>
 
 #include <tape8/autograd/variable.hpp>
@@ -13,6 +14,8 @@ namespace tape8 {
 // Checks of the arguments of ops; each throws an Error that reads "op: rule: what was got".
 
 void check_given(std::string_view op, std::string_view name, const Variable& variable);
+/// Throws, before a cast leaves its note on the current tape, if an input is another tape's.
+void check_recordable(std::string_view op, std::initializer_list<Variable> inputs);
 /// f64, f32, bf16 or f16.
 void check_compute_dtype(std::string_view op, std::string_view name, DType dtype);
 /// f64 is not quantized.

@@ -53,6 +53,7 @@ Variable dense(const Variable& x, const Variable& kernel, const Variable& bias,
   check_axes(kOp, "kernel_axes", options.kernel_axes, kernel.shape().rank());
   check_axes(kOp, "output_axes", options.output_axes, y_shape.rank());
 
+  check_recordable(kOp, {x, kernel, bias});
   QuantizedTensor x_operand = options.quantizer_set.x.quantize(x.tensor().contiguous());
   SavedMatmul saved =
       prepare_matmul(sizes, x, std::move(x_operand), kernel, bias, options.quantizer_set);

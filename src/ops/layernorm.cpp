@@ -28,6 +28,7 @@ Variable layernorm(const Variable& x, const Variable& gamma, const Variable& bet
   const NormOptions norm{options.norm_type, options.zero_centered_gamma, options.epsilon};
   check_norm(kOp, x, gamma, beta, norm);
   check_quantizable(kOp, x.dtype(), options.quantizer);
+  check_recordable(kOp, {x, gamma, beta});
   SavedNorm saved = prepare_norm(x, gamma, beta, norm);
   CastTarget target(options.quantizer, x.shape(), x.dtype(), saved.x.device());
   norm_forward(saved, target.output());

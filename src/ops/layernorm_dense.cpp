@@ -53,6 +53,7 @@ Variable layernorm_dense(const Variable& x, const Variable& kernel, const Variab
   check_axes(kOp, "dot_input_axes", options.dot_input_axes, x.shape().rank());
   check_axes(kOp, "kernel_axes", options.kernel_axes, kernel.shape().rank());
 
+  check_recordable(kOp, {x, kernel, gamma, beta, bias});
   Saved saved{.norm = prepare_norm(x, gamma, beta, norm)};
   CastTarget target(set.x, x.shape(), x.dtype(), saved.norm.x.device());
   norm_forward(saved.norm, target.output());

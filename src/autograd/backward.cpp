@@ -32,6 +32,12 @@ struct Sum {
   }
 };
 
+/// A gradient in the caller's memory.
+Tensor memory_with(Tensor memory, const Tensor& gradient) {
+  memory.copy_from(gradient);
+  return memory;
+}
+
 /// No op is recorded while it lives, and casts leave their notes on `notes`.
 class RecordingPause {
  public:
@@ -108,12 +114,16 @@ class Tape::Impl::Run {
   void commit() {
     for (auto& [leaf, sum] : leaf_sums_) {
       Tensor gradient = std::move(sum.value);
+      const Tensor& memory = leaf->grad_memory;
+      if (leaf->grad.defined() && memory.defined() && leaf->grad.data() != memory.data()) {
+        // The memory was given after a backward: what that left moves there.
+        leaf->grad = memory_with(memory, leaf->grad);
+      }
       if (leaf->grad.defined()) {
         Sum total{leaf->grad, true};
         total.add(gradient);
-      } else if (leaf->grad_memory.defined()) {
-        leaf->grad = leaf->grad_memory;
-        leaf->grad.copy_from(gradient);
+      } else if (memory.defined()) {
+        leaf->grad = memory_with(memory, gradient);
       } else {
         // The leaf's own memory, as later backwards add to it in place.
         leaf->grad =

@@ -63,6 +63,14 @@ void check_axes(std::string_view op, std::string_view name, const Axes& axes, in
   }
 }
 
+int checked_axis(std::string_view op, const Shape& x, int axis) {
+  const int index = axis < 0 ? axis + x.rank() : axis;
+  if (index < 0 || index >= x.rank()) {
+    fail<ShapeError>("{}: axis must lie within x's {} dimensions: got {}", op, x.rank(), axis);
+  }
+  return index;
+}
+
 Tensor stat_tensor(const Variable& variable, DType x) {
   return variable.defined() ? variable.tensor().to(stat_dtype(x)).contiguous() : Tensor{};
 }

@@ -29,6 +29,8 @@ void check_shape(std::string_view op, std::string_view name, const Shape& shape,
 void check_dtype(std::string_view op, std::string_view name, DType dtype, std::string_view rule,
                  DType wanted);
 void check_axes(std::string_view op, std::string_view name, const Axes& axes, int rank);
+/// The index of one of x's axes, of which a negative one counts from the end.
+int checked_axis(std::string_view op, const Shape& x, int axis);
 
 /// The type of statistics and affine parameters beside an x of that dtype.
 inline DType stat_dtype(DType x) { return x == DType::f64 ? DType::f64 : DType::f32; }

@@ -36,11 +36,14 @@ Variable dropout(const Variable& x, float rate, Rng& rng) {
   if (!(rate >= 0.0F && rate < 1.0F)) {
     fail<OptionError>("dropout: rate must lie in [0, 1): got {}", rate);
   }
-  const Saved saved{rate, rng.next()};
-  return record("dropout", {x}, run(x.tensor().contiguous(), saved), saved,
-                [](const Saved& kept, Gradients& gradients) {
-                  if (gradients.needs(0)) gradients.set(0, run(gradients.output(), kept));
-                });
+  Rng advanced = rng;  // which stays where it was if this throws
+  const Saved saved{rate, advanced.next()};
+  Variable y = record("dropout", {x}, run(x.tensor().contiguous(), saved), saved,
+                      [](const Saved& kept, Gradients& gradients) {
+                        if (gradients.needs(0)) gradients.set(0, run(gradients.output(), kept));
+                      });
+  rng = advanced;
+  return y;
 }
 
 }  // namespace tape8

@@ -4,7 +4,6 @@
 #include <tape8/ops/reduce.hpp>
 
 #include "backend/backend.hpp"
-#include "core/fail.hpp"
 #include "ops/checks.hpp"
 
 namespace tape8 {
@@ -60,13 +59,9 @@ Variable reduce_all(const char* op, const Variable& x, bool is_mean) {
 Variable reduce_axis(const char* op, const Variable& x, int axis, bool is_mean) {
   check_given(op, "x", x);
   check_compute_dtype(op, "x", x.dtype());
-  const int rank = x.shape().rank();
-  const int index = axis < 0 ? axis + rank : axis;
-  if (index < 0 || index >= rank) {
-    fail<ShapeError>("{}: axis must lie within x's {} dimensions: got {}", op, rank, axis);
-  }
+  const int index = checked_axis(op, x.shape(), axis);
   const Shape before = x.shape().axes(0, index);
-  const Shape after = x.shape().axes(index + 1, rank);
+  const Shape after = x.shape().axes(index + 1, x.shape().rank());
   const std::int64_t count = x.shape()[index];
   return reduce(op, x, before.joined(after),
                 {.x_shape = x.shape(),

@@ -16,7 +16,9 @@ struct Saved {
 
 Variable transpose(const Variable& x, int axis_a, int axis_b) {
   check_given("transpose", "x", x);
-  return record("transpose", {x}, x.tensor().transpose(axis_a, axis_b), Saved{axis_a, axis_b},
+  const Saved axes{checked_axis("transpose", x.shape(), axis_a),
+                   checked_axis("transpose", x.shape(), axis_b)};
+  return record("transpose", {x}, x.tensor().transpose(axes.axis_a, axes.axis_b), axes,
                 [](const Saved& saved, Gradients& gradients) {
                   if (!gradients.needs(0)) return;
                   gradients.set(0, gradients.output().transpose(saved.axis_a, saved.axis_b));

@@ -1,4 +1,5 @@
 #include <bit>
+
 #include <tape8/core/error.hpp>
 
 #include "backend/kernel_test.hpp"

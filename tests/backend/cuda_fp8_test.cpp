@@ -1,9 +1,9 @@
 // The casts against the host functions of the CUDA toolkit, where its header is installed.
 #if __has_include(<cuda_fp8.h>)
 
-#include <cuda_fp8.h>
-
 #include <bit>
+
+#include <cuda_fp8.h>
 
 #include "backend/kernel_test.hpp"
 

@@ -1,7 +1,7 @@
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "backend/cpu/gemm.hpp"
 #include "backend/gemm_support.hpp"

@@ -1,14 +1,15 @@
 #include "backend/cpu/gemm.hpp"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <random>
+#include <vector>
+
+#include <doctest/doctest.h>
+
 #include <tape8/core/error.hpp>
 #include <tape8/core/threads.hpp>
-#include <vector>
 
 #include "backend/gemm_support.hpp"
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -11,8 +9,11 @@
 #include <limits>
 #include <random>
 #include <string>
-#include <tape8/core/threads.hpp>
 #include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tape8/core/threads.hpp>
 
 #include "backend/cpu/cpu_backend.hpp"
 #include "core/formats.hpp"

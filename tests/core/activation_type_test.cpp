@@ -51,8 +51,8 @@ TEST_CASE("activation_type: names and parts, the activated one first") {
 TEST_CASE("activation_type: unnamed products, refusals") {
   CHECK(to_string(ActivationType{Act::relu, Act::gelu, Act::linear}) == "relu*gelu*linear");
   CHECK(ActivationType{Act::relu, Act::gelu} != ActivationType{Act::gelu, Act::relu});
-  test::check_throws<OptionError>("activation_type",
-                                  [] { ActivationType{std::initializer_list<ActivationPart>{}}; }, {"0"});
+  test::check_throws<OptionError>(
+      "activation_type", [] { ActivationType{std::initializer_list<ActivationPart>{}}; }, {"0"});
   test::check_throws<OptionError>(
       "activation_type",
       [] {

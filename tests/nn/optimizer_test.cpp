@@ -10,23 +10,19 @@
 
 #include "support/expect.hpp"
 #include "support/float_table.hpp"
+#include "support/gradients.hpp"
 
 namespace tape8 {
 namespace {
 
 using test::check_close;
 using test::check_throws;
+using test::give_gradient;
 using test::Values;
 using test::values_of;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-/// Adds `gradient` to the parameter's.
-void give_gradient(const Variable& w, const Tensor& gradient) {
-  Tape tape;
-  tape.backward(reshape(w, w.shape()), gradient);
-}
 
 /// The published update in float64.
 struct AdamWModel {

@@ -18,7 +18,7 @@ inline long double act_value(Act act, long double x, const ClampedSwigluParams& 
     case Act::linear:
       return x;
     case Act::gelu:
-      return 0.5L * x * (1.0L + std::tanh(0.79788456L * (x + 0.044715L * x * x * x)));
+      return 0.5L * x * (1.0L + std::tanh(0.79788456080286535588L * (x + 0.044715L * x * x * x)));
     case Act::silu:
       return x * sigmoid_of(x);
     case Act::sigmoid:

@@ -16,7 +16,7 @@ inline void pass(const Quantizer& quantizer, std::initializer_list<float> amaxes
   const Variable w = parameter(Tensor::full({1}, 1.0));
   Tape tape;
   for (const float amax : amaxes) (void)quantizer.quantize(Tensor::from({0.5F, -amax}, {2}));
-  tape.backward(sum(w), options);
+  tape.backward(test::sum(w), options);
 }
 
 /// What a quantizer's state is, to compare.

@@ -25,11 +25,11 @@ struct LayerNormDenseOptions {
 /// layernorm: (x - mu) * rsigma * gamma + beta with rsigma = 1 / sqrt(mean((x - mu)^2) + epsilon);
 /// rmsnorm: x * rsigma * gamma with rsigma = 1 / sqrt(mean(x^2) + epsilon); statistics in f32.
 ///
-/// x: [batch..., hidden_in] in f32 or bf16; kernel: [hidden_in, hidden_out...]; gamma, beta:
-/// [hidden_in]; bias: [hidden_out...]; y: [batch..., hidden_out...] in x's dtype. beta and bias may
-/// be none (zeros); a beta with rmsnorm is an OptionError. Backward keeps x, mu, rsigma, and the
-/// norm's output and the kernel as they were used: in FP8 where they were quantized. The rest is as
-/// in dense().
+/// x: [batch..., hidden_in] in f64, f32, bf16 or f16 (f64 without quantizers); kernel: [hidden_in,
+/// hidden_out...]; gamma, beta: [hidden_in]; bias: [hidden_out...]; y: [batch..., hidden_out...] in
+/// x's dtype. beta and bias may be none (zeros); a beta with rmsnorm is an OptionError. Backward
+/// keeps x, mu, rsigma, and the norm's output and the kernel as they were used: in FP8 where they
+/// were quantized. The rest is as in dense().
 TAPE8_API Variable layernorm_dense(const Variable& x, const Variable& kernel, const Variable& gamma,
                                    const Variable& beta = {}, const Variable& bias = {},
                                    const LayerNormDenseOptions& options = {});

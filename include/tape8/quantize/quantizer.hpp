@@ -32,8 +32,8 @@ class TAPE8_API Quantizer {
   /// Another quantizer that starts from this one's state.
   Quantizer clone() const;
 
-  /// Casts x (f32 or bf16). Under a live tape the amax is noted; without one nothing changes. None:
-  /// x.
+  /// Casts x (f32, bf16 or f16). Under a live tape the amax is noted; without one nothing changes.
+  /// None: x.
   QuantizedTensor quantize(const Tensor& x) const;
 
   /// The format that quantize() writes.

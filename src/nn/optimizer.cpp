@@ -80,6 +80,16 @@ float clip_grad_norm(const std::vector<Variable>& parameters, float max_norm) {
   if (!(max_norm > 0.0F)) {
     fail<OptionError>("clip_grad_norm: max_norm must be above 0: got {}", max_norm);
   }
+  std::unordered_set<const VariableState*> seen;
+  for (const Variable& parameter : parameters) {
+    if (!parameter.defined()) {
+      fail<OptionError>("clip_grad_norm: parameters[{}] must be given: got none", seen.size());
+    }
+    if (!seen.insert(parameter.state().get()).second) {
+      fail<OptionError>("clip_grad_norm: parameters[{}] must be named once: got it again",
+                        seen.size());
+    }
+  }
   double squares = 0.0;
   for (const Variable& parameter : parameters) {
     const Tensor& gradient = parameter.grad();

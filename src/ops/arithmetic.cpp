@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include <tape8/autograd/tape.hpp>
@@ -88,7 +89,13 @@ Variable mul(const Variable& a, const Variable& b) {
 Variable scale(const Variable& x, double factor) {
   check_given("scale", "x", x);
   check_compute_dtype("scale", "x", x.dtype());
-  if (!std::isfinite(factor)) fail<OptionError>("scale: factor must be finite: got {}", factor);
+  const bool is_finite = x.dtype() == DType::f64
+                             ? std::isfinite(factor)
+                             : std::fabs(factor) <= std::numeric_limits<float>::max();
+  if (!is_finite) {
+    fail<OptionError>("scale: factor must be finite in {}: got {}",
+                      to_string(stat_dtype(x.dtype())), factor);
+  }
   return record("scale", {x}, run_scale(x.tensor().contiguous(), factor), SavedFactor{factor},
                 [](const SavedFactor& saved, Gradients& gradients) {
                   if (gradients.needs(0)) {

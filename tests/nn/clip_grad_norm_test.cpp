@@ -120,7 +120,17 @@ TEST_CASE("clip_grad_norm: no gradients, and refusals") {
     check_throws<OptionError>("clip_grad_norm", [&] { (void)clip_grad_norm({w}, bad); },
                               {"max_norm"});
   }
-  CHECK_THROWS_AS((void)clip_grad_norm({w, Variable{}}, 1.0F), Error);
+  check_throws<OptionError>("clip_grad_norm",
+                            [&] {
+                              (void)clip_grad_norm({w, {}}, 1.0F);
+                            },
+                            {"parameters[1]", "none"});
+  // It would count twice in the norm and be scaled twice.
+  check_throws<OptionError>("clip_grad_norm",
+                            [&] {
+                              (void)clip_grad_norm({w, w}, 1.0F);
+                            },
+                            {"parameters[1]", "once"});
   CHECK(values_of(w.grad()) == Values{3.0});
 }
 

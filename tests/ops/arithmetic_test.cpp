@@ -143,6 +143,11 @@ TEST_CASE("arithmetic: refusals name op, operand and what was got") {
        {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     check_throws<OptionError>("scale", [&] { (void)scale(a, bad); }, {"factor"});
   }
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    check_throws<OptionError>("scale", [&] { (void)scale(a.to(dtype), -1e39); }, {"f32", "1e+39"});
+    CHECK_NOTHROW((void)scale(a.to(dtype), 3e38));
+  }
+  CHECK(values_of(scale(a.to(DType::f64), 1e300).tensor()) == Values(12, 0.0));
   check_throws<DTypeError>("scale", [] { (void)scale(Tensor::zeros({2}, DType::i32), 2.0); },
                            {"x", "i32"});
   check_throws<OptionError>("scale", [] { (void)scale(Variable{}, 2.0); }, {"x", "none"});

@@ -52,16 +52,19 @@ TEST_CASE("current scaling: bytes and scale of both formats, with and without po
               CurrentScaling{.format = format, .power_of_2_scale = power_of_2}, role);
           const bool e5m2 = role == TensorRole::dgrad && format == Fp8Format::hybrid;
           CHECK(q.dtype() == (e5m2 ? DType::e5m2 : DType::e4m3));
-          const Tensor x = test::random_tensor({7, 131}, 1, dtype, -3.0, 2.0);
-          const float scale = scale_of(static_cast<float>(test::largest_magnitude(values_of(x))),
-                                       q.dtype(), power_of_2);
-          const QuantizedTensor cast = q.quantize(x);
-          CHECK(cast.rowwise().scale_inv.item<float>() == 1.0F / scale);
-          CHECK(test::bytes_of(cast.rowwise().data) ==
-                test::cast_bytes(values_of(x), scale, q.dtype()));
-          CHECK(cast.rowwise().dq_dtype == dtype);
-          CHECK(cast.rowwise().scaling_mode == ScalingMode::per_tensor);
-          CHECK(&cast.rowwise() == &cast.columnwise());
+          for (const double size : {0.9, 1.0, 1.3, 3.0}) {
+            CAPTURE(size);
+            const Tensor x = test::random_tensor({7, 131}, 1, dtype, -size, 0.5 * size);
+            const auto amax = static_cast<float>(test::largest_magnitude(values_of(x)));
+            const float scale = scale_of(amax, q.dtype(), power_of_2);
+            const QuantizedTensor cast = q.quantize(x);
+            CHECK(cast.rowwise().scale_inv.item<float>() == 1.0F / scale);
+            CHECK(test::bytes_of(cast.rowwise().data) ==
+                  test::cast_bytes(values_of(x), scale, q.dtype()));
+            CHECK(cast.rowwise().dq_dtype == dtype);
+            CHECK(cast.rowwise().scaling_mode == ScalingMode::per_tensor);
+            CHECK(&cast.rowwise() == &cast.columnwise());
+          }
         }
       }
     }

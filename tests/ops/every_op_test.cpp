@@ -240,6 +240,16 @@ TEST_CASE("every op in f16 and bf16, to a rounding of the type") {
   }
 }
 
+TEST_CASE("every op: views as inputs and as cotangent give the bits of their copies") {
+  for (const DType dtype : test::kComputeTypes) {
+    for (const OpCase& c : all_ops()) {
+      CAPTURE(to_string(dtype));
+      CAPTURE(c.name);
+      test::check_views(make_inputs(c, [&](std::size_t) { return dtype; }), c.op);
+    }
+  }
+}
+
 TEST_CASE("dense, layernorm_dense: parameters of other types than x, each gradient of its own") {
   constexpr std::array kTypes{DType::f32, DType::bf16, DType::f16, DType::f64};
   for (const OpCase& c : all_ops()) {

@@ -103,7 +103,7 @@ class TAPE8_API SGD : public Optimizer {
 
 /// Scales the gradients of all parameters so that their joint 2-norm is at most `max_norm`; returns
 /// the norm they had. A norm that is not finite changes nothing. Throws OptionError unless max_norm
-/// > 0.
+/// > 0, and for a parameter that is none or named twice.
 TAPE8_API float clip_grad_norm(const std::vector<Variable>& parameters, float max_norm);
 
 }  // namespace tape8

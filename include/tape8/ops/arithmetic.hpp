@@ -14,7 +14,8 @@ TAPE8_API Variable add(const Variable& a, const Variable& b);
 TAPE8_API Variable sub(const Variable& a, const Variable& b);
 /// a * b. Keeps both.
 TAPE8_API Variable mul(const Variable& a, const Variable& b);
-/// x * factor. Keeps nothing for backward. Throws OptionError unless the factor is finite.
+/// x * factor. Keeps nothing for backward. Throws OptionError unless the factor is finite
+/// in the type that it is computed in.
 TAPE8_API Variable scale(const Variable& x, double factor);
 
 inline Variable operator+(const Variable& a, const Variable& b) { return add(a, b); }

@@ -177,7 +177,8 @@ Tensor Tape::Impl::checked_cotangent(const Variable& y, Tensor dy) const {
   if (!y.defined()) fail<OptionError>("backward: a result must be given: got none");
   if (spent_) {
     fail<StateError>(
-        "backward: a tape runs backward once, or again after a call with retain: got another call");
+        "backward: a tape runs once unless it is retained, and not after a failure: got another "
+        "call");
   }
   if (y.state()->tape_id != id_) {
     fail<StateError>("backward: the result must have been recorded on this tape: got {}",
@@ -210,7 +211,7 @@ void Tape::Impl::backward(const Variable& y, Tensor dy, const BackwardOptions& o
     run.from(y.state()->node, std::move(dy));
     run.commit();
   } catch (...) {
-    notes_.clear();
+    abandon();
     throw;
   }
   notes_.commit(options.advance_quantizers);

@@ -75,6 +75,11 @@ Tape* Tape::current() { return current_tape; }
 Tape::Impl::Impl(const TapeOptions& options)
     : id_(next_id()), check_finite_(options.check_finite || environment_checks_finite()) {}
 
+void Tape::Impl::abandon() {
+  spent_ = true;
+  notes_.clear();
+}
+
 bool Tape::Impl::takes(const Variable& input) const {
   return !input.defined() || !input.requires_grad() || input.is_leaf() ||
          input.state()->tape_id == id_;
@@ -138,7 +143,15 @@ namespace detail {
 bool prepare_record(std::string_view op, std::span<const Variable> inputs, const Tensor& output) {
   if (!output.defined()) fail<OptionError>("{}: the output must be given: got none", op);
   if (current_tape == nullptr) return false;
-  if (current_tape->impl().check_finite()) check_forward_finite(op, inputs, output);
+  Tape::Impl& tape = current_tape->impl();
+  if (tape.check_finite()) {
+    try {
+      check_forward_finite(op, inputs, output);
+    } catch (...) {
+      tape.abandon();  // with the notes of the casts that the op has made
+      throw;
+    }
+  }
   return std::any_of(inputs.begin(), inputs.end(), [](const Variable& input) {
     return input.defined() && input.requires_grad();
   });

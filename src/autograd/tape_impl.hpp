@@ -48,6 +48,8 @@ class [[gnu::visibility("hidden")]] Tape::Impl {
   bool takes(const Variable& input) const;
   std::size_t size() const { return nodes_.size(); }
   bool check_finite() const { return check_finite_; }
+  /// After a failure: no backward will run, and no quantizer hears of the casts.
+  void abandon();
   AmaxNotes& notes() { return notes_; }
 
   Tape* outer = nullptr;  // the tape that was current before

@@ -42,6 +42,9 @@ void Variable::set_grad_memory(Tensor memory) {
       fail<OptionError>("set_grad_memory: memory must be contiguous: got a strided view");
     }
   }
+  const bool grad_lies_there =
+      state.grad.defined() && state.grad.data() == state.grad_memory.data();
+  if (grad_lies_there && !memory.defined()) state.grad = state.grad.clone();
   state.grad_memory = std::move(memory);
 }
 

@@ -195,14 +195,20 @@ TEST_CASE("ops: a NaN in x or dy counts as a pass that is not finite, and moves 
   CHECK(set.dgrad.non_finite_passes() == 1);
 }
 
-TEST_CASE("ops: check_finite names the library's own op") {
+TEST_CASE("ops: check_finite names the library's own op, and its casts leave no trace") {
+  const QuantizerSet set = make_quantizer_set(DelayedScaling{.amax_history_len = 4});
   const Variable w = parameter(Tensor::full({4, 4}, 1e30));
+  const Variable v = parameter(Tensor::full({4, 4}, 1.0));
   Tape tape({.check_finite = true});
+  const Variable y = dense(Tensor::full({2, 4}, 1.0), v, {}, {.quantizer_set = set});
   test::check_throws<StateError>("dense",
                                  [&] {
                                    dense(Tensor::full({2, 4}, 1e30), w);
                                  },
                                  {"forward"});
+  test::check_throws<StateError>("backward", [&] { tape.backward(y, Tensor::full({2, 4}, 1.0)); });
+  CHECK(set.x.amax_history() == std::vector<float>(4));
+  CHECK(!v.grad().defined());
 }
 
 TEST_CASE("ops: a result of another tape is refused before anything is cast") {

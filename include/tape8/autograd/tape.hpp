@@ -53,7 +53,8 @@ class TAPE8_API NodeFunction {
 
 struct TapeOptions {
   /// After each op, forward and backward: StateError naming the first that makes a NaN or Inf from
-  /// finite inputs. Also on when TAPE8_CHECK_FINITE=1 is in the environment.
+  /// finite inputs; the tape is then spent. Also on when TAPE8_CHECK_FINITE=1 is in the
+  /// environment.
   bool check_finite = false;
 };
 

@@ -16,7 +16,7 @@ namespace tape8 {
 /// Scalar activation functions, computed in f32 (f64 for f64 tensors); s is the logistic sigmoid.
 enum class Act {
   linear,          ///< x
-  gelu,            ///< 0.5 x (1 + tanh(0.79788456 (x + 0.044715 x^3)))
+  gelu,            ///< 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
   silu,            ///< x s(x)
   sigmoid,         ///< s(x)
   relu,            ///< max(x, 0)

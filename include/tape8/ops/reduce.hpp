@@ -5,10 +5,10 @@
 
 namespace tape8 {
 
-// Sums over all elements or over one axis, which disappears; added up in f32 or finer, in an order
-// that depends on the sizes alone, and rounded once to x's dtype (f64, f32, bf16 or f16). Keep
-// nothing for backward. A mean over nothing is 0. Throw ShapeError for an axis that x does not
-// have, DTypeError.
+// Sums over all elements or over one axis, which disappears; x is f64, f32, bf16 or f16. Added up
+// in f64, in an order that depends on the sizes alone; the sum is rounded to f32 (not for f64) and
+// then to x's dtype. Keep nothing for backward. A mean over nothing is 0. Throw ShapeError for an
+// axis that x does not have, DTypeError.
 
 /// [...] -> scalar.
 TAPE8_API Variable sum(const Variable& x);

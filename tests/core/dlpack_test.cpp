@@ -1,7 +1,6 @@
 #include <array>
 #include <cstdint>
-#include <limits>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -1,6 +1,5 @@
 #include <cstdint>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>

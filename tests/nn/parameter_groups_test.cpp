@@ -1,4 +1,3 @@
-#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -7,7 +6,6 @@
 #include <tape8/autograd/tape.hpp>
 #include <tape8/nn/layernorm_mlp.hpp>
 #include <tape8/nn/optimizer.hpp>
-#include <tape8/ops/reshape.hpp>
 
 #include "support/expect.hpp"
 #include "support/gradients.hpp"

@@ -9,7 +9,6 @@
 
 #include <tape8/ops/activation.hpp>
 #include <tape8/ops/arithmetic.hpp>
-#include <tape8/ops/cast.hpp>
 #include <tape8/ops/dense.hpp>
 #include <tape8/ops/layernorm.hpp>
 #include <tape8/ops/layernorm_dense.hpp>

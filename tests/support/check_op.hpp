@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
@@ -87,7 +88,11 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return finish(Status::wrong_usage, explain(program, commands, error));
   }
-  return run(commands);
+  const int status = run(commands);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return finish(Status::bad_input, "standard output could not be written");
+  }
+  return status;
 }
 
 }  // namespace

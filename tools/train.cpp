@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "command.hpp"
 #include "report.hpp"
@@ -85,13 +85,14 @@ Status train(const TrainOptions& options) {
   }
   fmt::print("\n{}", report(rows));
 
+  std::vector<std::string> failed;
   for (const ReportRow& row : rows) {
     if (is_finite(row.result)) continue;
-    fmt::print(stderr, "tape8: train: {} seed {}: the loss is not finite\n", row.result.run.recipe,
-               row.result.run.seed);
-    return Status::check_failed;
+    failed.push_back(fmt::format("{} seed {}", row.result.run.recipe, row.result.run.seed));
   }
-  return Status::done;
+  if (failed.empty()) return Status::done;
+  fmt::print(stderr, "tape8: train: the loss is not finite: {}\n", fmt::join(failed, ", "));
+  return Status::check_failed;
 }
 
 }  // namespace

@@ -33,6 +33,11 @@ const std::array<RecipeOption, 6> kRecipeOptions{{{"--margin", {kDelayed}},
                                                   {"--fp8-format", {kDelayed, kCurrent}},
                                                   {"--backward-override", {kDelayed, kCurrent}}}};
 
+constexpr std::int64_t kMaxLayers = 4096;
+constexpr std::int64_t kMaxWidth = 1 << 24;
+/// Each step reads all of a history.
+constexpr std::int64_t kMaxAmaxHistory = 1 << 16;
+
 /// Names with commas between them, in lines of at most `width`, each with its end.
 std::string lines_of(std::span<const std::string_view> names, std::size_t width) {
   std::string text;
@@ -105,19 +110,19 @@ void add_model_options(CLI::App& app, TrainOptions& options) {
                  "Width between the layers; where it is not the number of\n"
                  "features, a Dense comes first (default the features)")
       ->type_name("N")
-      ->check(whole_number(1))
+      ->check(whole_number(1, kMaxWidth))
       ->group(kGroup);
   app.add_option("--intermediate", options.intermediate,
                  "Width inside a LayerNormMLP, after the activation\n"
                  "(default 4 x hidden)")
       ->type_name("N")
-      ->check(whole_number(1))
+      ->check(whole_number(1, kMaxWidth))
       ->group(kGroup);
   app.add_option(
          "--layers", options.layers,
          fmt::format("LayerNormMLPs, each with a residual if several (default {})", options.layers))
       ->type_name("N")
-      ->check(whole_number(1))
+      ->check(whole_number(1, kMaxLayers))
       ->group(kGroup);
   const auto names = activation_names();
   app.add_option("--activation", options.activation,
@@ -215,7 +220,7 @@ void add_fp8_options(CLI::App& app, TrainOptions& options) {
          "--amax-history-len", options.amax_history_len,
          fmt::format("delayed: steps whose amax is kept (default {})", options.amax_history_len))
       ->type_name("N")
-      ->check(whole_number(1))
+      ->check(whole_number(1, kMaxAmaxHistory))
       ->group(kGroup);
   app.add_option("--amax-compute-algo", options.amax_compute_algo,
                  fmt::format("delayed: what a scale is made from, {}\nof that history (default {})",

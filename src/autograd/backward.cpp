@@ -6,6 +6,7 @@
 #include "autograd/tape_impl.hpp"
 #include "backend/backend.hpp"
 #include "core/fail.hpp"
+#include "core/storage.hpp"
 
 namespace tape8 {
 namespace {
@@ -38,18 +39,16 @@ Tensor memory_with(Tensor memory, const Tensor& gradient) {
   return memory;
 }
 
-/// No op is recorded while it lives, and casts leave their notes on `notes`.
-class RecordingPause {
+/// While it lives no op is recorded, and casts leave their notes on `notes`.
+class RunScope {
  public:
-  explicit RecordingPause(AmaxNotes& notes) : tape_(exchange_current_tape(nullptr)) {
-    AmaxNotes::exchange_current(&notes);
-  }
-  ~RecordingPause() { exchange_current_tape(tape_); }
-  RecordingPause(const RecordingPause&) = delete;
-  RecordingPause& operator=(const RecordingPause&) = delete;
+  explicit RunScope(AmaxNotes& notes) : outer_(exchange_recording({nullptr, &notes})) {}
+  ~RunScope() { exchange_recording(outer_); }
+  RunScope(const RunScope&) = delete;
+  RunScope& operator=(const RunScope&) = delete;
 
  private:
-  Tape* tape_;
+  Recording outer_;
 };
 
 /// The gradients of one node's inputs, held until its closure has returned.
@@ -74,7 +73,9 @@ class NodeGradients final : public Gradients {
       fail<DTypeError>("{}: gradient of input {} must have the input's dtype {}: got {}", node_.op,
                        index, to_string(edge.dtype), to_string(gradient.dtype()));
     }
-    inputs_[static_cast<std::size_t>(index)] = gradient.contiguous();
+    // Memory that is the user's may be written to again before the leaf's gradient is read.
+    const bool is_ours = gradient.storage()->owned();
+    inputs_[static_cast<std::size_t>(index)] = is_ours ? gradient.contiguous() : gradient.clone();
   }
 
   const Tensor& input(std::size_t index) const { return inputs_[index]; }
@@ -95,7 +96,8 @@ class NodeGradients final : public Gradients {
 
 }  // namespace
 
-/// One backward over a tape's nodes. Leaves are changed at the end, when nothing can fail any more.
+/// One backward over a tape's nodes. Leaves are changed at the end, when no closure can throw any
+/// more.
 class Tape::Impl::Run {
  public:
   Run(std::vector<Node>& nodes, bool retain, bool check_finite)
@@ -109,11 +111,20 @@ class Tape::Impl::Run {
       if (dy_here.defined()) run(node, dy_here);
       if (!retain_) node.function.reset();
     }
+    if (!retain_) {
+      for (std::size_t i = last + 1; i < nodes_.size(); ++i) nodes_[i].function.reset();
+    }
   }
 
   void commit() {
+    // What may fail for want of memory comes first, so that all leaves change or none.
     for (auto& [leaf, sum] : leaf_sums_) {
-      Tensor gradient = std::move(sum.value);
+      const bool needs_own_memory = !leaf->grad.defined() && !leaf->grad_memory.defined();
+      if (needs_own_memory && !sum.owned && sum.value.use_count() > 1) {
+        sum.value = sum.value.clone();
+      }
+    }
+    for (auto& [leaf, sum] : leaf_sums_) {
       const Tensor& memory = leaf->grad_memory;
       if (leaf->grad.defined() && memory.defined() && leaf->grad.data() != memory.data()) {
         // The memory was given after a backward: what that left moves there.
@@ -121,22 +132,17 @@ class Tape::Impl::Run {
       }
       if (leaf->grad.defined()) {
         Sum total{leaf->grad, true};
-        total.add(gradient);
+        total.add(sum.value);
       } else if (memory.defined()) {
-        leaf->grad = memory_with(memory, gradient);
+        leaf->grad = memory_with(memory, sum.value);
       } else {
-        // The leaf's own memory, as later backwards add to it in place.
-        leaf->grad =
-            sum.owned || gradient.use_count() == 1 ? std::move(gradient) : gradient.clone();
+        leaf->grad = std::move(sum.value);
       }
     }
   }
 
  private:
   void run(Node& node, const Tensor& dy) {
-    if (node.function == nullptr) {
-      fail<StateError>("backward: {} was already passed by a backward without retain", node.op);
-    }
     check_saved_versions(node.op, *node.function, node.saved_versions);
     NodeGradients gradients(node, dy);
     node.function->backward(gradients);
@@ -206,7 +212,7 @@ void Tape::Impl::backward(const Variable& y, Tensor dy, const BackwardOptions& o
   dy = checked_cotangent(y, std::move(dy));
   spent_ = true;
   try {
-    const RecordingPause pause(notes_);
+    const RunScope scope(notes_);
     Run run(nodes_, options.retain, check_finite_);
     run.from(y.state()->node, std::move(dy));
     run.commit();

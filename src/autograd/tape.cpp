@@ -30,9 +30,9 @@ bool environment_checks_finite() {
 
 }  // namespace
 
-Tape* exchange_current_tape(Tape* tape) {
-  AmaxNotes::exchange_current(tape == nullptr ? nullptr : &tape->impl().notes());
-  return std::exchange(current_tape, tape);
+Recording exchange_recording(const Recording& recording) {
+  return {.tape = std::exchange(current_tape, recording.tape),
+          .notes = AmaxNotes::exchange_current(recording.notes)};
 }
 
 void check_on_current_tape(std::string_view op, std::string_view name, const Variable& input) {
@@ -45,17 +45,17 @@ void check_on_current_tape(std::string_view op, std::string_view name, const Var
 }
 
 Tape::Tape(const TapeOptions& options) : impl_(std::make_unique<Impl>(options)) {
-  impl_->outer = exchange_current_tape(this);
+  impl_->outer = exchange_recording({this, &impl_->notes()});
 }
 
 Tape::~Tape() {
   if (current_tape == this) {
-    exchange_current_tape(impl_->outer);
+    exchange_recording(impl_->outer);
     return;
   }
   // Not the innermost: take it out of the chain of those within it.
-  for (Tape* tape = current_tape; tape != nullptr; tape = tape->impl_->outer) {
-    if (tape->impl_->outer == this) tape->impl_->outer = impl_->outer;
+  for (Tape* tape = current_tape; tape != nullptr; tape = tape->impl_->outer.tape) {
+    if (tape->impl_->outer.tape == this) tape->impl_->outer = impl_->outer;
   }
 }
 
@@ -72,6 +72,14 @@ std::size_t Tape::size() const { return impl_->size(); }
 std::int64_t Tape::saved_for_backward_bytes() const { return impl_->saved_for_backward_bytes(); }
 Tape* Tape::current() { return current_tape; }
 
+RecordingPause::RecordingPause() {
+  const Recording outer = exchange_recording({});
+  tape_ = outer.tape;
+  notes_ = outer.notes;
+}
+
+RecordingPause::~RecordingPause() { exchange_recording({tape_, notes_}); }
+
 Tape::Impl::Impl(const TapeOptions& options)
     : id_(next_id()), check_finite_(options.check_finite || environment_checks_finite()) {}
 
@@ -86,16 +94,16 @@ bool Tape::Impl::takes(const Variable& input) const {
 }
 
 Edge Tape::Impl::edge_to(const Variable& input) const {
-  if (!input.defined() || !input.requires_grad()) return {};
+  if (!input.defined()) return {};
   const VariableState& state = *input.state();
   Edge edge{.shape = input.shape(), .dtype = input.dtype()};
   if (state.is_leaf()) {
-    edge.kind = Edge::Kind::leaf;
-    edge.leaf = input.state();
-    return edge;
+    if (state.requires_grad || state.weight_casts != nullptr) edge.leaf = input.state();
+    if (state.requires_grad) edge.kind = Edge::Kind::leaf;
+  } else if (state.requires_grad) {
+    edge.kind = Edge::Kind::node;
+    edge.node = state.node;
   }
-  edge.kind = Edge::Kind::node;
-  edge.node = state.node;
   return edge;
 }
 
@@ -128,7 +136,7 @@ std::int64_t Tape::Impl::saved_for_backward_bytes() const {
   for (const Node& node : nodes_) {
     if (node.function != nullptr) collect_saved_blocks(*node.function, blocks);
     for (const Edge& edge : node.edges) {
-      if (edge.kind == Edge::Kind::leaf) parameters.insert(edge.leaf->value.storage());
+      if (edge.leaf != nullptr) parameters.insert(edge.leaf->value.storage());
     }
   }
   std::int64_t bytes = 0;
@@ -152,6 +160,7 @@ bool prepare_record(std::string_view op, std::span<const Variable> inputs, const
       throw;
     }
   }
+  if (tape.spent()) return false;
   return std::any_of(inputs.begin(), inputs.end(), [](const Variable& input) {
     return input.defined() && input.requires_grad();
   });

@@ -17,7 +17,7 @@ namespace tape8 {
 struct Edge {
   enum class Kind { none, leaf, node };
   Kind kind = Kind::none;
-  std::shared_ptr<VariableState> leaf;
+  std::shared_ptr<VariableState> leaf;  // of parameters, frozen ones too
   std::size_t node = 0;
   Shape shape;
   DType dtype = DType::f32;
@@ -33,6 +33,15 @@ struct Node {
   std::unique_ptr<NodeFunction> function;     // null once backward has passed
   std::vector<std::uint64_t> saved_versions;  // in the order that the function shows them
 };
+
+/// Where this thread's ops are recorded, and where its casts leave their notes; null: nowhere.
+struct Recording {
+  Tape* tape = nullptr;
+  AmaxNotes* notes = nullptr;
+};
+
+/// Makes `recording` current on this thread; returns what was.
+Recording exchange_recording(const Recording& recording);
 
 class [[gnu::visibility("hidden")]] Tape::Impl {
  public:
@@ -50,9 +59,10 @@ class [[gnu::visibility("hidden")]] Tape::Impl {
   bool check_finite() const { return check_finite_; }
   /// After a failure: no backward will run, and no quantizer hears of the casts.
   void abandon();
+  bool spent() const { return spent_; }
   AmaxNotes& notes() { return notes_; }
 
-  Tape* outer = nullptr;  // the tape that was current before
+  Recording outer;  // what was current before
 
  private:
   class Run;
@@ -70,9 +80,5 @@ class [[gnu::visibility("hidden")]] Tape::Impl {
 /// Throws StateError when a tape is current and `input` is the result of an op on another: a check
 /// for ops to make before they compute anything. `name` says which input it is.
 void check_on_current_tape(std::string_view op, std::string_view name, const Variable& input);
-
-/// Makes `tape` (or none) current on this thread, for ops and for the notes of casts; returns what
-/// was.
-Tape* exchange_current_tape(Tape* tape);
 
 }  // namespace tape8

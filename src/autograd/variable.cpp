@@ -38,6 +38,9 @@ void Variable::set_grad_memory(Tensor memory) {
       fail<DTypeError>("set_grad_memory: memory must have the leaf's dtype {}: got {}",
                        to_string(state.value.dtype()), to_string(memory.dtype()));
     }
+    if (memory.shares_storage(state.value)) {
+      fail<OptionError>("set_grad_memory: memory must not be the leaf's own: got the same block");
+    }
     if (!memory.is_contiguous()) {
       fail<OptionError>("set_grad_memory: memory must be contiguous: got a strided view");
     }

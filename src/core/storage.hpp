@@ -25,6 +25,8 @@ class Storage {
   void* data() const { return data_; }
   std::size_t nbytes() const { return bytes_; }
   const Device& device() const { return device_; }
+  /// False for memory that is the user's.
+  bool owned() const { return owned_; }
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
 

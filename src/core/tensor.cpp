@@ -152,6 +152,10 @@ void* Tensor::mutable_data() {
 
 void Tensor::check_defined() const {
   if (!defined()) fail<StateError>("tensor: must have values to read or write: got none");
+  if (device().type != DeviceType::cpu) {
+    fail<UnsupportedError>("tensor: values are read and written on the CPU: got {}",
+                           to_string(device()));
+  }
 }
 
 void Tensor::check_span(DType wanted) const {

@@ -9,6 +9,8 @@
 namespace tape8 {
 namespace {
 
+constexpr int kMaxThreads = 4096;
+
 std::atomic<int>& thread_count() {
   static std::atomic<int> count{omp_get_max_threads()};
   return count;
@@ -17,7 +19,10 @@ std::atomic<int>& thread_count() {
 }  // namespace
 
 void set_num_threads(int n) {
-  if (n < 1) fail<OptionError>("set_num_threads: n must be at least 1: got {}", n);
+  if (n < 1 || n > kMaxThreads) {
+    fail<OptionError>("set_num_threads: n must be at least 1 and at most {}: got {}", kMaxThreads,
+                      n);
+  }
   thread_count() = n;
 }
 

@@ -108,6 +108,11 @@ class ByteStream::GzipSource final : public Source {
 
 ByteStream::ByteStream(std::string_view op, const std::filesystem::path& file)
     : where_(fmt::format("{}: {}", op, file.string())) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    fail<IoError>("{}: must be a file: got something else, such as a directory or a pipe", where_);
+  }
   File handle(std::fopen(file.c_str(), "rb"));
   if (handle == nullptr) {
     fail<IoError>("{}: cannot be opened: {}", where_, std::strerror(errno));

@@ -15,6 +15,11 @@ void check(const Dataset& dataset, const BatchOptions& options) {
   if (options.batch_size < 1) {
     fail<OptionError>("batches: batch_size must be at least 1: got {}", options.batch_size);
   }
+  const std::int64_t steps = dataset.size() / std::max<std::int64_t>(options.batch_size, 1) + 1;
+  if (options.epochs > INT64_MAX / steps) {
+    fail<OptionError>("batches: epochs must leave the number of batches countable: got {}",
+                      options.epochs);
+  }
   if (options.epochs < 1) {
     fail<OptionError>("batches: epochs must be at least 1: got {}", options.epochs);
   }
@@ -32,6 +37,12 @@ void check(const Dataset& dataset, const BatchOptions& options) {
   }
   if (dataset.labels.dtype() != DType::i32) {
     fail<DTypeError>("batches: labels must be i32: got {}", to_string(dataset.labels.dtype()));
+  }
+  for (const std::int32_t label : dataset.labels.contiguous().span<std::int32_t>()) {
+    if (label < 0 || label >= dataset.classes) {
+      fail<OptionError>("batches: labels must lie within the {} classes: got {}", dataset.classes,
+                        label);
+    }
   }
 }
 

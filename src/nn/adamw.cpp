@@ -32,6 +32,7 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& options)
 }
 
 void AdamW::step() {
+  refresh_masters();
   ++steps_;
   std::vector<AdamWTensor> tensors;
   for (Group& group : groups_) {
@@ -56,6 +57,7 @@ void AdamW::step() {
                 .weight_decay = group.weight_decay,
                 .step = steps_});
   }
+  note_versions();
 }
 
 }  // namespace tape8

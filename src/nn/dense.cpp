@@ -1,7 +1,7 @@
 #include <tape8/nn/dense.hpp>
 #include <tape8/ops/dense.hpp>
 
-#include "nn/sizes.hpp"
+#include "nn/module_parameters.hpp"
 
 namespace tape8 {
 
@@ -9,10 +9,10 @@ Dense::Dense(const DenseConfig& config, Rng& rng)
     : quantizer_set_(make_quantizer_set(config.recipe)) {
   const std::int64_t in_features = checked_size("dense", "in_features", config.in_features);
   const std::int64_t out_features = checked_size("dense", "out_features", config.out_features);
-  kernel_ =
-      parameter(config.kernel_init({in_features, out_features}, rng).to(config.dtype), "kernel");
+  kernel_ = initial_parameter("dense", "kernel", config.kernel_init, {in_features, out_features},
+                              config.dtype, rng);
   if (config.use_bias) {
-    bias_ = parameter(config.bias_init({out_features}, rng).to(config.dtype), "bias");
+    bias_ = initial_parameter("dense", "bias", config.bias_init, {out_features}, config.dtype, rng);
   }
 }
 

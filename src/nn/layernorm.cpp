@@ -1,7 +1,7 @@
 #include <tape8/nn/layernorm.hpp>
 #include <tape8/ops/layernorm.hpp>
 
-#include "nn/sizes.hpp"
+#include "nn/module_parameters.hpp"
 
 namespace tape8 {
 

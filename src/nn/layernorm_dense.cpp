@@ -1,7 +1,7 @@
 #include <tape8/nn/layernorm_dense.hpp>
 #include <tape8/ops/layernorm_dense.hpp>
 
-#include "nn/sizes.hpp"
+#include "nn/module_parameters.hpp"
 
 namespace tape8 {
 
@@ -19,10 +19,11 @@ LayerNormDense::LayerNormDense(const LayerNormDenseConfig& config, Rng& rng)
   if (config.norm_type == NormType::layernorm) {
     beta_ = parameter(Tensor::zeros({in_features}, config.dtype), "beta");
   }
-  kernel_ =
-      parameter(config.kernel_init({in_features, out_features}, rng).to(config.dtype), "kernel");
+  kernel_ = initial_parameter("layernorm_dense", "kernel", config.kernel_init,
+                              {in_features, out_features}, config.dtype, rng);
   if (config.use_bias) {
-    bias_ = parameter(config.bias_init({out_features}, rng).to(config.dtype), "bias");
+    bias_ = initial_parameter("layernorm_dense", "bias", config.bias_init, {out_features},
+                              config.dtype, rng);
   }
 }
 

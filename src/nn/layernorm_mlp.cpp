@@ -2,7 +2,7 @@
 #include <tape8/nn/parameters.hpp>
 #include <tape8/ops/activation.hpp>
 
-#include "nn/sizes.hpp"
+#include "nn/module_parameters.hpp"
 
 namespace tape8 {
 namespace {

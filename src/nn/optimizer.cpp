@@ -58,11 +58,30 @@ Optimizer::Optimizer(const char* name, std::vector<ParameterGroup> groups, float
       if (!seen.insert(parameter.state().get()).second) {
         fail<OptionError>("{}: parameters[{}] must be named once: got it again", name, seen.size());
       }
-      group.slots.push_back({.parameter = parameter, .master = parameter.tensor().to(DType::f32)});
+      group.slots.push_back({.parameter = parameter,
+                             .master = parameter.tensor().to(DType::f32),
+                             .version = parameter.tensor().version()});
     }
     groups_.push_back(std::move(group));
   }
   if (seen.empty()) fail<OptionError>("{}: parameters must not be empty: got none", name);
+}
+
+void Optimizer::refresh_masters() {
+  for (Group& group : groups_) {
+    for (Slot& slot : group.slots) {
+      const Tensor& values = slot.parameter.tensor();
+      if (values.version() != slot.version && !values.shares_storage(slot.master)) {
+        slot.master.copy_from(values);
+      }
+    }
+  }
+}
+
+void Optimizer::note_versions() {
+  for (Group& group : groups_) {
+    for (Slot& slot : group.slots) slot.version = slot.parameter.tensor().version();
+  }
 }
 
 void Optimizer::zero_grad() {
@@ -98,7 +117,7 @@ float clip_grad_norm(const std::vector<Variable>& parameters, float max_norm) {
         backend(gradient.device())
             .sum_of_squares(gradient.numel(), {.data = gradient.data(), .dtype = gradient.dtype()});
   }
-  const double norm = std::sqrt(squares);
+  const auto norm = static_cast<float>(std::sqrt(squares));
   if (std::isfinite(norm) && norm > max_norm) {
     for (const Variable& parameter : parameters) {
       Tensor gradient = parameter.grad();
@@ -107,11 +126,11 @@ float clip_grad_norm(const std::vector<Variable>& parameters, float max_norm) {
       backend(gradient.device())
           .scale({.count = gradient.numel(),
                   .x = {.data = data, .dtype = gradient.dtype()},
-                  .factor = max_norm / norm,
+                  .factor = static_cast<double>(max_norm) / static_cast<double>(norm),
                   .y = {.data = data, .dtype = gradient.dtype()}});
     }
   }
-  return static_cast<float>(norm);
+  return norm;
 }
 
 }  // namespace tape8

@@ -22,6 +22,7 @@ WarmupCosine::WarmupCosine(const WarmupCosineOptions& options) : options_(option
 }
 
 float WarmupCosine::operator()(std::int64_t step) const {
+  if (step < 0) fail<OptionError>("warmup_cosine: step must be at least 0: got {}", step);
   if (step < options_.warmup_steps) {
     return options_.peak * static_cast<float>(step + 1) / static_cast<float>(options_.warmup_steps);
   }

@@ -24,6 +24,7 @@ SGD::SGD(std::vector<ParameterGroup> groups, const SGDOptions& options)
 }
 
 void SGD::step() {
+  refresh_masters();
   ++steps_;
   const bool keeps_velocity = options_.momentum > 0.0F;
   std::vector<SgdTensor> tensors;
@@ -47,6 +48,7 @@ void SGD::step() {
               .weight_decay = group.weight_decay,
               .nesterov = options_.nesterov});
   }
+  note_versions();
 }
 
 }  // namespace tape8

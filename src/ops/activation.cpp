@@ -36,6 +36,10 @@ void check_arguments(const Variable& x, const ActivationType& type, const Quanti
                      type.count(), to_string(type), x.shape()[-1]);
   }
   for (const ActivationPart& part : type.parts()) {
+    const CustomActivation* custom = part.custom();
+    if (custom != nullptr && (custom->value == nullptr || custom->derivative == nullptr)) {
+      fail<OptionError>("activation: a custom part needs value and derivative: got null");
+    }
     if (x.dtype() == DType::f64 && part.custom() != nullptr &&
         part.custom()->value_f64 == nullptr) {
       fail<DTypeError>(

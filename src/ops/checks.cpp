@@ -34,6 +34,14 @@ void check_quantizable(std::string_view op, DType dtype, const QuantizerSet& set
   check_quantizable(op, dtype, set.x);
   check_quantizable(op, dtype, set.kernel);
   check_quantizable(op, dtype, set.dgrad);
+  const auto both_e5m2 = [](const Quantizer& a, const Quantizer& b) {
+    return a && b && a.dtype() == DType::e5m2 && b.dtype() == DType::e5m2;
+  };
+  if (both_e5m2(set.x, set.kernel) || both_e5m2(set.x, set.dgrad) ||
+      both_e5m2(set.kernel, set.dgrad)) {
+    fail<OptionError>("{}: quantizer_set must not cast two operands of a matmul to e5m2: got two",
+                      op);
+  }
 }
 
 void check_rank_at_least_1(std::string_view op, std::string_view name, const Shape& shape) {

@@ -75,17 +75,19 @@ SavedMatmul prepare_matmul(const MatmulSizes& sizes, const Variable& x, Quantize
                            const Variable& kernel, const Variable& bias,
                            const QuantizerSet& quantizer_set) {
   const bool casts_dy = quantizer_set.backward_override == BackwardOverride::none;
-  return {.sizes = sizes,
-          .x = std::move(x_operand),
-          .kernel = cast_kernel(kernel, quantizer_set.kernel, x.dtype()),
-          .kernel_lives_on = kernel.state()->weight_casts != nullptr,
-          .x_shape = x.shape(),
-          .kernel_shape = kernel.shape(),
-          .bias_shape = bias.defined() ? bias.shape() : Shape{},
-          .x_dtype = x.dtype(),
-          .kernel_dtype = kernel.dtype(),
-          .bias_dtype = bias.defined() ? bias.dtype() : DType::f32,
-          .dgrad = casts_dy ? quantizer_set.dgrad : Quantizer{}};
+  return {
+      .sizes = sizes,
+      .x = std::move(x_operand),
+      // Without rows nothing is multiplied: the kernel is not cast, and its scale stands.
+      .kernel = cast_kernel(kernel, sizes.m > 0 ? quantizer_set.kernel : Quantizer{}, x.dtype()),
+      .kernel_lives_on = kernel.state()->weight_casts != nullptr,
+      .x_shape = x.shape(),
+      .kernel_shape = kernel.shape(),
+      .bias_shape = bias.defined() ? bias.shape() : Shape{},
+      .x_dtype = x.dtype(),
+      .kernel_dtype = kernel.dtype(),
+      .bias_dtype = bias.defined() ? bias.dtype() : DType::f32,
+      .dgrad = casts_dy ? quantizer_set.dgrad : Quantizer{}};
 }
 
 Tensor matmul_forward(const SavedMatmul& saved, const Variable& bias, const Shape& y_shape) {

@@ -12,6 +12,7 @@ namespace tape8 {
 namespace {
 
 constexpr int kMaxMargin = 126;
+constexpr std::int64_t kMaxAmaxHistory = 1 << 20;  // each pass reads all of it
 /// The inverse of a smaller scale could be Inf, and zeros would decode to NaN.
 constexpr float kSmallestScale = std::numeric_limits<float>::min();
 
@@ -27,9 +28,10 @@ struct CheckedFormat {
     fail<OptionError>("quantizer: recipe must be one that quantizes: got high_precision");
   }
   DType operator()(const DelayedScaling& recipe) const {
-    if (recipe.amax_history_len < 1) {
-      fail<OptionError>("delayed_scaling: amax_history_len must be at least 1: got {}",
-                        recipe.amax_history_len);
+    if (recipe.amax_history_len < 1 || recipe.amax_history_len > kMaxAmaxHistory) {
+      fail<OptionError>(
+          "delayed_scaling: amax_history_len must be at least 1 and at most {}: got {}",
+          kMaxAmaxHistory, recipe.amax_history_len);
     }
     if (recipe.margin < -kMaxMargin || recipe.margin > kMaxMargin) {
       fail<OptionError>("delayed_scaling: margin must lie within +-{}: got {}", kMaxMargin,

@@ -138,5 +138,27 @@ TEST_CASE("grad memory: refusals") {
   CHECK(values_of(w.grad()) == Values(6, 2.0));  // what was refused left nothing behind
 }
 
+TEST_CASE("gradients: an op may write to its own memory again") {
+  std::vector<float> scratch(1);
+  const auto doubled = [&](const Variable& x) {
+    return record("doubled", {x}, Tensor::from({2.0F * x.tensor().item<float>()}, {1}),
+                  NothingSaved{}, [&](const NothingSaved&, Gradients& gradients) {
+                    scratch[0] = 2.0F * gradients.output().item<float>();
+                    gradients.set(0, Tensor::wrap(std::span<float>(scratch), {1}));
+                  });
+  };
+  const Variable a = parameter(Tensor::from({1.0F}, {1}));
+  const Variable b = parameter(Tensor::from({1.0F}, {1}));
+  const auto backward = [&](const Variable& x, float dy) {
+    Tape tape;
+    tape.backward(doubled(x), Tensor::from({dy}, {1}));
+  };
+  backward(a, 1.0F);
+  backward(b, 10.0F);
+  CHECK(a.grad().item<float>() == 2.0F);
+  CHECK(b.grad().item<float>() == 20.0F);
+  CHECK(a.grad().data() != static_cast<const void*>(scratch.data()));
+}
+
 }  // namespace
 }  // namespace tape8

@@ -237,5 +237,32 @@ TEST_CASE("optimizer: a parameter named twice would take two steps") {
   check_throws<OptionError>("adamw", [&] { AdamW({w, w}); }, {"parameters[1]"});
 }
 
+TEST_CASE("optimizer: a 16-bit parameter that is loaded anew is its own master again") {
+  for (const bool use_adamw : {false, true}) {
+    CAPTURE(use_adamw);
+    const Variable w = parameter(Tensor::full({2}, 1.0, DType::bf16));
+    const auto step = [&](Optimizer& optimizer) {
+      Tape tape;
+      tape.backward(record("pass", {w}, w.tensor().clone(), NothingSaved{},
+                           [](const NothingSaved&, Gradients& gradients) {
+                             gradients.set(0, gradients.output().clone());
+                           }),
+                    Tensor::full({2}, 1.0, DType::bf16));
+      optimizer.step();
+      optimizer.zero_grad();
+    };
+    // Steps that bf16 alone would lose: the master keeps them.
+    SGD sgd({w}, {.learning_rate = 1e-3F});
+    AdamW adamw({w}, {.learning_rate = 1e-3F, .weight_decay = 0.0F});
+    Optimizer& optimizer = use_adamw ? static_cast<Optimizer&>(adamw) : sgd;
+    for (int i = 0; i < 8; ++i) step(optimizer);
+    CHECK(w.tensor().to_vector<float>()[0] == doctest::Approx(0.992).epsilon(0.002));
+    Tensor values = w.tensor();
+    values.fill(5.0);
+    step(optimizer);
+    CHECK(w.tensor().to_vector<float>()[0] == 5.0F);  // less 1e-3, rounded
+  }
+}
+
 }  // namespace
 }  // namespace tape8

@@ -192,5 +192,16 @@ TEST_CASE("make_activation: views, NaN and names") {
                            {"custom*linear", "3"});
 }
 
+TEST_CASE("make_activation: a derivative of whole numbers serves f64 as well") {
+  const auto ramp =
+      make_activation([](auto x) { return x > 0 ? x : 0; }, [](auto x) { return x > 0 ? 1 : 0; });
+  const Variable x = parameter(Tensor::from({-1.0, 2.0}, {2}));
+  Tape tape;
+  const Variable y = activation(x, ramp);
+  tape.backward(y, Tensor::from({3.0, 5.0}, {2}));
+  CHECK(y.tensor().to_vector<double>() == std::vector<double>{0, 2});
+  CHECK(x.grad().to_vector<double>() == std::vector<double>{0, 5});
+}
+
 }  // namespace
 }  // namespace tape8

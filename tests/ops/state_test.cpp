@@ -251,5 +251,47 @@ TEST_CASE("ops: operands on two devices are refused, each by its name") {
   CHECK_THROWS_AS(activation(there({2, 8}), gelu), UnsupportedError);
 }
 
+TEST_CASE("tape: one that lives in a backward closure leaves the casts' notes to its own tape") {
+  // An op that differentiates in its backward, with a tape of its own.
+  const auto twice = [](const Variable& x) {
+    return record("twice", {x}, Tensor::from({2.0F * x.tensor().item<float>()}, {1}),
+                  NothingSaved{}, [](const NothingSaved&, Gradients& gradients) {
+                    const Variable p = parameter(gradients.output().clone());
+                    Tape tape;
+                    tape.backward(reshape(p, {1, 1}), gradients.output().reshape({1, 1}));
+                    Tensor dx = Tensor::from({2.0F * p.grad().item<float>()}, {1});
+                    gradients.set(0, std::move(dx));
+                  });
+  };
+  const QuantizerSet set = make_quantizer_set(DelayedScaling{.amax_history_len = 4});
+  const Variable w = parameter(Tensor::from({3.0F}, {1, 1}));
+  Tape tape;
+  const Variable y = dense(Tensor::from({1.0F}, {1}), w, {}, {.quantizer_set = set});
+  tape.backward(twice(y), Tensor::from({4.0F}, {1}));
+  CHECK(set.dgrad.amax_history() == std::vector<float>{0, 0, 0, 8});
+}
+
+TEST_CASE("tape: a pause records and notes nothing, and a spent tape nothing more") {
+  const QuantizerSet set = make_quantizer_set(DelayedScaling{.amax_history_len = 4});
+  const Variable w = parameter(Tensor::from({3.0F}, {1, 1}));
+  const auto run = [&](float x) {
+    return dense(Tensor::from({x}, {1}), w, {}, {.quantizer_set = set});
+  };
+  Tape tape;
+  const Variable y = run(1.0F);
+  {
+    const RecordingPause pause;
+    CHECK(Tape::current() == nullptr);
+    CHECK(!run(100.0F).requires_grad());
+  }
+  CHECK(Tape::current() == &tape);
+  CHECK(tape.size() == 1);
+  tape.backward(y, Tensor::from({1.0F}, {1}));
+  CHECK(set.x.amax_history() == std::vector<float>{0, 0, 0, 1});
+  CHECK(!run(50.0F).requires_grad());
+  CHECK(tape.size() == 1);
+  CHECK(tape.saved_for_backward_bytes() == 0);
+}
+
 }  // namespace
 }  // namespace tape8

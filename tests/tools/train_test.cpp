@@ -124,7 +124,7 @@ TEST_CASE("tape8 train: a loss that leaves the finite numbers is status 1") {
   const Trained trained = train(arguments);
   CHECK(trained.result.status == 1);
   CHECK(is_one_line(trained.result.err));
-  CHECK(contains(trained.result.err, "fp32 seed 1: the loss is not finite"));
+  CHECK(contains(trained.result.err, "the loss is not finite: fp32 seed 1"));
   CHECK(summaries(trained)[0].at("train_loss").is_null());
   // With the check, the op that made it is named at once.
   const ShellResult checked = tape8("train --check-finite " + arguments);

@@ -15,6 +15,8 @@
 
 namespace tape8 {
 
+class AmaxNotes;
+
 /// Is shown the tensors that a node keeps for backward, so that the tape can count them and refuse
 /// to go on when one was changed in place.
 class TAPE8_API SavedVisitor {
@@ -38,8 +40,9 @@ class TAPE8_API Gradients {
   virtual const Tensor& output() const = 0;
   /// False when nothing needs the gradient of input `index`: skip its computation.
   virtual bool needs(int index) const = 0;
-  /// The gradient of input `index`; throws ShapeError or DTypeError unless it is of the input's
-  /// form.
+  /// The gradient of input `index`, taken over: its memory must not be written to again (memory
+  /// that came from Tensor::wrap is copied). Throws ShapeError or DTypeError unless it is of the
+  /// input's form.
   virtual void set(int index, Tensor gradient) = 0;
 };
 
@@ -67,7 +70,8 @@ struct BackwardOptions {
 };
 
 /// Records the ops of this thread for as long as it lives, and runs them backward. Tapes nest: the
-/// innermost records. Not to be moved, nor shared between threads.
+/// innermost records. Not to be moved, nor shared between
+/// threads. After its backward (without retain) it records nothing more.
 class TAPE8_API Tape {
  public:
   explicit Tape(const TapeOptions& options = {});
@@ -99,6 +103,21 @@ class TAPE8_API Tape {
 
  private:
   std::unique_ptr<Impl> impl_;
+};
+
+/// While it lives this thread records nothing and casts note nothing, though a tape is alive:
+/// evaluation in the middle of a training step. Pauses and tapes end in the reverse order of their
+/// beginning.
+class TAPE8_API RecordingPause {
+ public:
+  RecordingPause();
+  ~RecordingPause();
+  RecordingPause(const RecordingPause&) = delete;
+  RecordingPause& operator=(const RecordingPause&) = delete;
+
+ private:
+  Tape* tape_ = nullptr;
+  AmaxNotes* notes_ = nullptr;
 };
 
 namespace detail {
@@ -157,13 +176,19 @@ class RecordedFunction final : public NodeFunction {
 ///       if (grads.needs(0)) grads.set(0, ...2 * saved.x * grads.output()...);
 ///     });
 template <SavedState Saved, std::invocable<const Saved&, Gradients&> Backward>
-Variable record(std::string_view op, std::initializer_list<Variable> inputs, Tensor output,
-                Saved saved, Backward backward) {
-  const std::span<const Variable> all(inputs.begin(), inputs.size());
-  if (!detail::prepare_record(op, all, output)) return Variable{std::move(output)};
-  return detail::append_node(op, all, std::move(output),
+Variable record(std::string_view op, std::span<const Variable> inputs, Tensor output, Saved saved,
+                Backward backward) {
+  if (!detail::prepare_record(op, inputs, output)) return Variable{std::move(output)};
+  return detail::append_node(op, inputs, std::move(output),
                              std::make_unique<detail::RecordedFunction<Saved, Backward>>(
                                  std::move(saved), std::move(backward)));
+}
+
+template <SavedState Saved, std::invocable<const Saved&, Gradients&> Backward>
+Variable record(std::string_view op, std::initializer_list<Variable> inputs, Tensor output,
+                Saved saved, Backward backward) {
+  return record(op, std::span<const Variable>(inputs.begin(), inputs.size()), std::move(output),
+                std::move(saved), std::move(backward));
 }
 
 }  // namespace tape8

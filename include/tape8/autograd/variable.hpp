@@ -32,12 +32,13 @@ class TAPE8_API Variable {
   /// Memory of the caller's that this leaf's gradients are to be put in from the next backward on,
   /// such as Tensor::wrap() makes; a tensor that is none ends it. Throws StateError for results of
   /// ops, ShapeError or DTypeError unless it has the leaf's shape and dtype, OptionError unless it
-  /// is contiguous.
+  /// is contiguous and not the leaf's own.
   void set_grad_memory(Tensor memory);
 
   /// True for parameters that are not frozen and for results that depend on one.
   bool requires_grad() const;
-  /// Freezes or thaws a parameter; throws StateError for results of ops.
+  /// Freezes or thaws a parameter, for ops from then on: those recorded before keep to what it was.
+  /// Throws StateError for results of ops.
   void set_requires_grad(bool requires_grad);
   bool is_leaf() const;
   /// The parameter's name; empty unless one was given.

@@ -29,9 +29,9 @@ enum class Act {
 /// Most parts that an activation may have.
 inline constexpr int kMaxActivationParts = 4;
 
-/// A user's scalar function and its derivative, as functions over blocks of values, which kernels
-/// call with a few hundred values at a time. The f64 ones are null when f64 tensors are not
-/// supported.
+/// A user's scalar function and its derivative, as functions over blocks of values. Kernels call
+/// them with a few hundred values at a time, on several threads; they must not throw. The f64 ones
+/// are null when f64 tensors are not supported.
 struct CustomActivation {
   void (*value)(std::span<const float> x, std::span<float> y) = nullptr;
   void (*derivative)(std::span<const float> x, std::span<float> dy_dx) = nullptr;
@@ -100,9 +100,10 @@ void apply_scalar(std::span<const T> x, std::span<T> y) {
   for (std::size_t i = 0; i < x.size(); ++i) y[i] = static_cast<T>(F{}(x[i]));
 }
 
-/// A function that computes in double when it is given one.
+/// A function that does not fall back to float when it is given a double.
 template <class F>
-inline constexpr bool kHasDouble = std::is_same_v<std::invoke_result_t<F, double>, double>;
+inline constexpr bool kHasDouble = std::is_convertible_v<std::invoke_result_t<F, double>, double> &&
+                                   !std::is_same_v<std::invoke_result_t<F, double>, float>;
 
 template <class F, class DF>
 constexpr CustomActivation make_custom() {
@@ -123,8 +124,10 @@ inline constexpr CustomActivation kCustomActivation = make_custom<F, DF>();
 /// compiled, and vectorised, in the caller's own translation unit. Functions without state only.
 /// With generic ones (`auto x`) it works on f64 tensors too.
 ///
-///     const auto softplus = tape8::make_activation([](auto x) { return std::log1p(std::exp(x)); },
-///                                                  [](auto x) { return 1 / (1 + std::exp(-x)); });
+///     const auto softplus = tape8::make_activation(
+///         [](auto x) { return std::fmax(x, decltype(x){0}) + std::log1p(std::exp(-std::abs(x)));
+///         },
+///         [](auto x) { return 1 / (1 + std::exp(-x)); });
 ///     tape8::Variable y = tape8::activation(x, softplus);
 ///     tape8::Variable z = tape8::activation(x2, {softplus, tape8::Act::linear});  // gated
 template <class F, class DF>

@@ -7,7 +7,7 @@
 namespace tape8 {
 
 /// Base of all that tape8 throws. The text reads "op: rule: what was got". A call that throws
-/// leaves every object as it was.
+/// leaves every object as it was, but for a tape whose backward fails: it is spent.
 class TAPE8_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

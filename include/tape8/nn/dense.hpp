@@ -22,6 +22,7 @@ struct DenseConfig {
 };
 
 /// x [..., in_features] -> x * kernel + bias [..., out_features]; see dense().
+/// Copies share the parameters.
 class TAPE8_API Dense {
  public:
   /// Throws OptionError unless both sizes are at least 1.

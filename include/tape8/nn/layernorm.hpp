@@ -19,6 +19,7 @@ struct LayerNormConfig {
 
 /// x [..., features] -> norm(x) [..., features]; see layernorm(). gamma starts as the identity,
 /// beta (layernorm only) as zeros.
+/// Copies share the parameters.
 class TAPE8_API LayerNorm {
  public:
   /// Throws OptionError unless there is at least 1 feature.

@@ -27,6 +27,7 @@ struct LayerNormDenseConfig {
 
 /// x [..., in_features] -> norm(x) * kernel + bias [..., out_features]; see layernorm_dense().
 /// gamma starts as the identity, beta (layernorm only) as zeros.
+/// Copies share the parameters.
 class TAPE8_API LayerNormDense {
  public:
   /// Throws OptionError unless both sizes are at least 1.

@@ -33,6 +33,7 @@ struct LayerNormMLPConfig {
 /// The MLP half of a transformer layer, without the residual:
 /// x [..., hidden] -> norm -> dense [..., n * intermediate] -> activation -> dense [..., hidden],
 /// where n is the number of parts of the activation.
+/// Copies share the parameters.
 class TAPE8_API LayerNormMLP {
  public:
   /// Throws OptionError unless both sizes are at least 1.

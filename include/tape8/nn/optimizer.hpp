@@ -21,7 +21,8 @@ struct ParameterGroup {
 TAPE8_API std::vector<ParameterGroup> weight_decay_groups(const std::vector<Variable>& parameters);
 
 /// Parameters and, for each, what an optimizer keeps in f32: master weights (for parameters in 16
-/// bits; an f32 parameter is its own) and moments.
+/// bits; an f32 parameter is its own) and moments. A 16-bit parameter that is written to between
+/// steps, such as by loading weights, becomes its own master again.
 class TAPE8_API Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -44,7 +45,8 @@ class TAPE8_API Optimizer {
 
   struct Slot {
     Variable parameter;
-    Tensor master;  // f32; shares the parameter's memory when that is f32
+    Tensor master;              // f32; shares the parameter's memory when that is f32
+    std::uint64_t version = 0;  // of the parameter's memory when the master last agreed with it
     Tensor first_moment, second_moment;
   };
   struct Group {
@@ -52,6 +54,12 @@ class TAPE8_API Optimizer {
     float weight_decay = 0.0F;
     float learning_rate_scale = 1.0F;
   };
+
+  /// Before and after a step: what others wrote to parameters goes to their masters; what the step
+  /// wrote to them does not count as that.
+  void refresh_masters();
+  void note_versions();
+
   std::vector<Group> groups_;
   std::int64_t steps_ = 0;
 
@@ -69,7 +77,8 @@ struct AdamWOptions {
 };
 
 /// Adam with decoupled weight decay (Loshchilov and Hutter, "Decoupled weight decay
-/// regularization", ICLR 2019).
+/// regularization", ICLR 2019): w -= learning_rate * (m / (sqrt(v) + epsilon) + weight_decay * w),
+/// m and v corrected for their start at zero.
 class TAPE8_API AdamW : public Optimizer {
  public:
   /// Throws OptionError for a negative rate, epsilon or decay, or betas outside [0, 1).
@@ -88,7 +97,8 @@ struct SGDOptions {
   bool nesterov = false;
 };
 
-/// Stochastic gradient descent: v = momentum v + g, w -= learning_rate v.
+/// Stochastic gradient descent: g += weight_decay * w, v = momentum * v + g, w -= learning_rate *
+/// v; with nesterov w -= learning_rate * (g + momentum * v).
 class TAPE8_API SGD : public Optimizer {
  public:
   /// Throws OptionError for a negative rate or decay, a momentum outside [0, 1), or nesterov

@@ -20,7 +20,8 @@ struct QuantizedPart {
 class TAPE8_API QuantizedTensor {
  public:
   QuantizedTensor() = default;
-  explicit QuantizedTensor(Tensor tensor);       ///< not quantized
+  explicit QuantizedTensor(Tensor tensor);  ///< not quantized
+  /// Throws DTypeError or ShapeError for a part that is not as its scaling mode says.
   explicit QuantizedTensor(QuantizedPart both);  ///< one buffer for both usages
 
   bool defined() const { return part_.data.defined(); }

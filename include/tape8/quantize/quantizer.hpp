@@ -46,7 +46,8 @@ class TAPE8_API Quantizer {
 
   /// What the next cast multiplies by.
   Scale scale() const;
-  /// amax_history_len values; [0] takes the next pass's amax, the last one is the most recent.
+  /// amax_history_len values; [0] is 0 and takes the next pass's amax; behind it the last one is
+  /// the most recent.
   std::vector<float> amax_history() const;
   /// Throws OptionError for a scale that is not finite or below 2^-126, a history of another
   /// length, or an amax in it that is negative or not finite.

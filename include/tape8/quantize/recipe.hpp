@@ -38,7 +38,7 @@ enum class BackwardOverride {
 struct DelayedScaling {
   int margin = 0;  ///< the scale is divided by 2^margin
   Fp8Format format = Fp8Format::hybrid;
-  std::int64_t amax_history_len = 1024;
+  std::int64_t amax_history_len = 1024;  ///< 1 to 2^20
   AmaxComputeAlgo amax_compute_algo = AmaxComputeAlgo::max;
   bool reduce_amax = true;  ///< across ranks; without a mesh it changes nothing
   BackwardOverride backward_override = BackwardOverride::none;

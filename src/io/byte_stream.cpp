@@ -111,7 +111,7 @@ ByteStream::ByteStream(std::string_view op, const std::filesystem::path& file)
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(file, error);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    fail<IoError>("{}: must be a file: got something else, such as a directory or a pipe", where_);
+    fail<IoError>("{}: cannot be read: it is no regular file", where_);
   }
   File handle(std::fopen(file.c_str(), "rb"));
   if (handle == nullptr) {

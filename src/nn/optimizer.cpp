@@ -117,7 +117,8 @@ float clip_grad_norm(const std::vector<Variable>& parameters, float max_norm) {
         backend(gradient.device())
             .sum_of_squares(gradient.numel(), {.data = gradient.data(), .dtype = gradient.dtype()});
   }
-  const auto norm = static_cast<float>(std::sqrt(squares));
+  const double exact_norm = std::sqrt(squares);
+  const auto norm = static_cast<float>(exact_norm);
   if (std::isfinite(norm) && norm > max_norm) {
     for (const Variable& parameter : parameters) {
       Tensor gradient = parameter.grad();
@@ -126,7 +127,7 @@ float clip_grad_norm(const std::vector<Variable>& parameters, float max_norm) {
       backend(gradient.device())
           .scale({.count = gradient.numel(),
                   .x = {.data = data, .dtype = gradient.dtype()},
-                  .factor = static_cast<double>(max_norm) / static_cast<double>(norm),
+                  .factor = static_cast<double>(max_norm) / exact_norm,
                   .y = {.data = data, .dtype = gradient.dtype()}});
     }
   }

@@ -160,5 +160,27 @@ TEST_CASE("gradients: an op may write to its own memory again") {
   CHECK(a.grad().data() != static_cast<const void*>(scratch.data()));
 }
 
+TEST_CASE("set_grad_memory: not the leaf's own memory, and none ends it at once") {
+  Variable w = parameter(Tensor::from({3.0F}, {1}));
+  test::check_throws<OptionError>("set_grad_memory", [&] { w.set_grad_memory(w.tensor()); },
+                                  {"own"});
+  std::vector<float> memory(1);
+  w.set_grad_memory(Tensor::wrap(std::span<float>(memory), {1}));
+  const auto backward = [&](float dy) {
+    Tape tape;
+    tape.backward(record("pass", {w}, w.tensor().clone(), NothingSaved{},
+                         [](const NothingSaved&, Gradients& gradients) {
+                           gradients.set(0, gradients.output().clone());
+                         }),
+                  Tensor::from({dy}, {1}));
+  };
+  backward(2.0F);
+  CHECK(memory[0] == 2.0F);
+  w.set_grad_memory({});
+  backward(5.0F);
+  CHECK(memory[0] == 2.0F);
+  CHECK(w.grad().item<float>() == 7.0F);
+}
+
 }  // namespace
 }  // namespace tape8

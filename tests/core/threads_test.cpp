@@ -14,6 +14,7 @@ TEST_CASE("threads: the number is kept, and is at least 1") {
   CHECK(num_threads() == 3);
   test::check_throws<OptionError>("set_num_threads", [] { set_num_threads(0); }, {"0"});
   test::check_throws<OptionError>("set_num_threads", [] { set_num_threads(-2); }, {"-2"});
+  test::check_throws<OptionError>("set_num_threads", [] { set_num_threads(1 << 30); }, {"4096"});
   CHECK(num_threads() == 3);
   set_num_threads(before);
 }

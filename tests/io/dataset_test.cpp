@@ -157,6 +157,10 @@ TEST_CASE("batches: what it refuses leaves the generator as it was") {
   bad.labels = Tensor::zeros({4}, DType::i64);
   CHECK_THROWS_AS(batches(bad, {}, rng), DTypeError);
   CHECK_THROWS_AS(batches(Dataset{}, {}, rng), ShapeError);
+  Dataset outside = counted(4);
+  outside.classes = 3;
+  CHECK_THROWS_AS(batches(outside, {}, rng), OptionError);
+  CHECK_THROWS_AS(batches(good, {.batch_size = 1, .epochs = INT64_MAX}, rng), OptionError);
   CHECK(rng.position() == 0);
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <utility>
 
 #include <doctest/doctest.h>
@@ -87,6 +88,9 @@ TEST_CASE("read_idx: files that are missing, empty or no files") {
   const test::TempDir dir;
   check_io_error([&] { read_idx(dir.path() / "absent"); }, {"absent", "cannot be opened"});
   check_io_error([&] { read_idx(dir.path()); }, {dir.path().string(), "cannot be read"});
+  const std::filesystem::path pipe = dir.path() / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  check_io_error([&] { read_idx(pipe); }, {"pipe", "no regular file"});  // at once
   const std::filesystem::path empty = dir.write("empty", "");
   check_io_error([&] { read_idx(empty); }, {"empty", "the file is empty"});
 }

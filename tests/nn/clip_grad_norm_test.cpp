@@ -134,5 +134,11 @@ TEST_CASE("clip_grad_norm: no gradients, and refusals") {
   CHECK(values_of(w.grad()) == Values{3.0});
 }
 
+TEST_CASE("clip_grad_norm: a norm past f32 is not finite and changes nothing") {
+  const Variable w = with_gradient(Tensor::from({3e38F, 3e38F}, {2}));
+  CHECK(std::isinf(clip_grad_norm({w}, 1.0F)));
+  CHECK(w.grad().to_vector<float>() == std::vector<float>{3e38F, 3e38F});
+}
+
 }  // namespace
 }  // namespace tape8

@@ -210,5 +210,31 @@ TEST_CASE("modules: an x of another width is refused by name") {
   test::check_throws<ShapeError>("dense", [&] { layer(Tensor::zeros({2, 19})); }, {"20", "19"});
 }
 
+TEST_CASE("modules: initializers and sizes that cannot be") {
+  Rng rng{1};
+  const auto made = [&](const DenseConfig& config) {
+    return [&rng, config] { Dense(config, rng); };
+  };
+  test::check_throws<OptionError>(
+      "dense", made({.in_features = 2, .out_features = 2, .kernel_init = Initializer{}}),
+      {"kernel"});
+  test::check_throws<ShapeError>(
+      "dense",
+      made({.in_features = 2,
+            .out_features = 2,
+            .bias_init = [](const Shape&, Rng&) { return Tensor::zeros({5}); }}),
+      {"bias", "(5)"});
+  test::check_throws<OptionError>(
+      "layernorm_mlp",
+      [&] {
+        LayerNormMLP({.hidden = 2, .intermediate = INT64_MAX, .activation_type = swiglu}, rng);
+      },
+      {"intermediate"});
+  const std::uint64_t before = rng.position();
+  test::check_throws<DTypeError>(
+      "dense", made({.in_features = 2, .out_features = 2, .dtype = DType::i32}), {"i32"});
+  CHECK(rng.position() == before);
+}
+
 }  // namespace
 }  // namespace tape8

@@ -87,6 +87,7 @@ TEST_CASE("WarmupCosine: refusals") {
   check_throws<OptionError>(kOp, make({.warmup_steps = 5, .total_steps = 5}), {"5"});
   check_throws<OptionError>(kOp, make({.warmup_steps = 6, .total_steps = 5}), {"6", "5"});
   check_throws<OptionError>(kOp, make({.total_steps = 0}), {"total_steps"});
+  check_throws<OptionError>(kOp, [] { (void)WarmupCosine({})(-1); }, {"-1"});
   CHECK_NOTHROW(make({})());
 }
 

@@ -293,5 +293,40 @@ TEST_CASE("tape: a pause records and notes nothing, and a spent tape nothing mor
   CHECK(tape.saved_for_backward_bytes() == 0);
 }
 
+TEST_CASE("ops: what cannot be computed is refused before anything is cast") {
+  const QuantizerSet set = make_quantizer_set(DelayedScaling{.amax_history_len = 4});
+  const Variable w = parameter(test::random_tensor({8, 8}, 1));
+  const Variable x = parameter(test::random_tensor({2, 8}, 2));
+  Tape tape;
+  test::check_throws<OptionError>(
+      "dense",
+      [&] {
+        dense(x, w, {}, {.quantizer_set = {.x = set.dgrad, .kernel = set.dgrad, .dgrad = set.x}});
+      },
+      {"e5m2"});
+  tape.backward(x + x, Tensor::full({2, 8}, 1.0));
+  CHECK(set.dgrad.amax_history() == std::vector<float>(4));
+
+  static constexpr CustomActivation kNone{};
+  test::check_throws<OptionError>("activation", [&] { activation(x, ActivationPart(&kNone)); },
+                                  {"null"});
+}
+
+TEST_CASE("ops: without rows no quantizer moves, the kernel's neither") {
+  const QuantizerSet set = make_quantizer_set(DelayedScaling{.amax_history_len = 4});
+  const Variable w = parameter(test::random_tensor({128, 64}, 1));
+  const Variable b = parameter(test::random_tensor({64}, 2));
+  Tape tape;
+  const Variable y = dense(Tensor::zeros({0, 128}), w, b, {.quantizer_set = set});
+  tape.backward(y, Tensor::zeros({0, 64}));
+  CHECK(y.shape() == Shape{0, 64});
+  CHECK(test::largest_magnitude(test::values_of(w.grad())) == 0.0);
+  CHECK(test::largest_magnitude(test::values_of(b.grad())) == 0.0);
+  for (const Quantizer& quantizer : {set.x, set.kernel, set.dgrad}) {
+    CHECK(quantizer.amax_history() == std::vector<float>(4));
+    CHECK(quantizer.scale() == Scale{1.0F});
+  }
+}
+
 }  // namespace
 }  // namespace tape8

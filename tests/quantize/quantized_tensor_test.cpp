@@ -41,5 +41,26 @@ TEST_CASE("quantized tensor: made by hand from bytes and a scale_inv") {
   CHECK(tensor.operand(Usage::columnwise).data.shares_storage(data));
 }
 
+TEST_CASE("quantized tensor: parts that are not as their mode says") {
+  const Tensor data = Tensor::from({1.0F, 2.0F}, {2}, DType::e4m3);
+  const auto made = [](const Tensor& values, const Tensor& scale_inv, DType dq_dtype) {
+    return [=] {
+      (void)QuantizedTensor(QuantizedPart{.data = values,
+                                          .scale_inv = scale_inv,
+                                          .scaling_mode = ScalingMode::per_tensor,
+                                          .dq_dtype = dq_dtype});
+    };
+  };
+  const Tensor one = Tensor::from({0.5F}, {});
+  using test::check_throws;
+  check_throws<ShapeError>("quantized_tensor", made(data, {}, DType::f32), {"none"});
+  check_throws<ShapeError>("quantized_tensor", made(data, Tensor::zeros({0}), DType::f32), {"(0)"});
+  check_throws<ShapeError>("quantized_tensor", made(data, Tensor::zeros({5}), DType::f32), {"(5)"});
+  check_throws<ShapeError>("quantized_tensor", made(data, one.to(DType::f64), DType::f32), {"f64"});
+  check_throws<DTypeError>("quantized_tensor", made(Tensor::zeros({2}), one, DType::f32), {"f32"});
+  check_throws<DTypeError>("quantized_tensor", made(data, one, DType::i32), {"i32"});
+  CHECK_NOTHROW(made(data, one, DType::bf16)());
+}
+
 }  // namespace
 }  // namespace tape8

@@ -53,12 +53,13 @@ Variable dense(const Variable& x, const Variable& kernel, const Variable& bias,
   check_axes(kOp, "kernel_axes", options.kernel_axes, kernel.shape().rank());
   check_axes(kOp, "output_axes", options.output_axes, y_shape.rank());
 
-  QuantizedTensor x_operand = options.quantizer_set.x.quantize(x.tensor().contiguous());
+  const Tensor x_values = x.tensor().contiguous();
+  QuantizedTensor x_operand = options.quantizer_set.x.quantize(x_values);
   SavedMatmul saved =
       prepare_matmul(sizes, x, std::move(x_operand), kernel, bias, options.quantizer_set);
   Tensor y = matmul_forward(saved, bias, y_shape);
   if (options.quantizer_set.backward_override == BackwardOverride::high_precision) {
-    keep_high_precision(saved, QuantizedTensor(x.tensor().contiguous()), kernel);
+    keep_high_precision(saved, QuantizedTensor(x_values), kernel);
   }
 
   return record(kOp, {x, kernel, bias}, std::move(y), std::move(saved),

@@ -18,11 +18,68 @@ namespace tape8 {
 // sums) is f32 then, or f64. Any count may be 0. Sums run in an order that depends on the sizes
 // alone, never on the threads.
 
-/// Memory to read. FP8 values count as float(q) * *scale_inv (null: 1).
+// Block-scaled matrices. What is stored of a matrix [R, C] for a usage, with (along, across) of its
+// scaling_block() and sizes of scales rounded up:
+//
+//   mode                      usage       data                          block scales
+//   mxfp8_1d, float8_block_*  rowwise     [R, C]                        [R / across, C / along]
+//                             columnwise  [R, C]                        [R / along, C / across]
+//   nvfp4_*                   rowwise     [R, C up to a multiple of 16] [R / across, C / 16]
+//                             columnwise  [C, R up to a multiple of 16] [C / across, R / 16]
+//
+// So FP8 lies as the matrix does, and NVFP4 with the contracted axis last, its rows whole bytes:
+// what lies past the matrix is zero, or what the Hadamard transform makes of zeros.
+
+/// The blocks of data to read.
+struct BlockInput {
+  ScalingMode scaling_mode = ScalingMode::none;
+  Usage usage = Usage::rowwise;
+  const void* scale_inv = nullptr;  // one a block, scale_dtype(scaling_mode)
+  bool hadamard = false;            // the transform is undone
+};
+
+/// Memory to read. FP8 and FP4 values count as float(q) * their block's scale * *scale_inv (null:
+/// 1).
 struct Input {
   const void* data = nullptr;
   DType dtype = DType::f32;
   const ScaleInv* scale_inv = nullptr;
+  const BlockInput* blocks = nullptr;  // null: not block-scaled; for cast() alone
+};
+
+/// A stream of random numbers. Element e (its index in the matrix as it is cast, row-major) has
+/// 16 bits r of philox(key, {e / 8, its high half | columnwise << 31, cast, its high half}): half
+/// e % 8, low halves first.
+struct StochasticRounding {
+  std::uint64_t key = 0;
+  std::uint64_t cast = 0;
+};
+
+/// What one usage's cast writes, as above.
+struct BlockPart {
+  void* data = nullptr;        // null: this usage is not wanted
+  void* scale_inv = nullptr;   // one a block
+  const Amax* amax = nullptr;  // nvfp4: of all the values (transformed ones with hadamard)
+  ScaleInv* tensor_scale_inv = nullptr;  // nvfp4: receives what the matmul multiplies by
+};
+
+/// A cast with block scales, each usage from the same values in one pass; their bytes are those of
+/// a cast alone.
+///
+/// mxfp8: scale_inv = 2^ceil(log2(amax / max)), data = cast(x / scale_inv). float8_block: scale =
+/// max / amax (1 for an amax of 0, Inf or NaN; at most FLT_MAX), its mantissa cleared with
+/// power_of_2_scale; scale_inv = 1 / scale. nvfp4: with t = 6 * 448 / amax
+/// (FLT_MAX where that is Inf, 1 where it is 0) and tensor_scale_inv = 1 / t, block scale s =
+/// e4m3(block amax / 6 * t), data = e2m1(x * min(1 / (s * tensor_scale_inv), FLT_MAX)).
+struct BlockOutput {
+  ScalingMode scaling_mode = ScalingMode::none;
+  DType dtype = DType::e4m3;
+  bool power_of_2_scale = true;
+  /// nvfp4_1d: the columnwise cast is of blocks transformed by H16 diag(signs), the randomized
+  /// 16-point Hadamard transform.
+  bool hadamard = false;
+  const StochasticRounding* rounding = nullptr;  // nvfp4: null rounds to nearest even
+  BlockPart rowwise, columnwise;
 };
 
 /// Memory to write computed values to, rounded once to dtype. FP8 stores cast(value * *scale)
@@ -32,6 +89,8 @@ struct Output {
   DType dtype = DType::f32;
   const Scale* scale = nullptr;
   Amax* amax = nullptr;  // null, or receives max |value| before scaling; NaN if any value is
+  /// Instead of data, dtype and scale: of cast(), norm(), activation(), activation_backward().
+  const BlockOutput* blocks = nullptr;
 };
 
 /// Statistics, gamma, beta, bias and their gradients: f32, or f64 where x is f64.
@@ -43,6 +102,7 @@ struct CastArgs {
   Input x;
   Output y;
   Stat* dbias = nullptr;  // [cols], summed in f32 from x as it is before the cast; null: not wanted
+  Amax* hadamard_amax = nullptr;  // of x transformed as a columnwise nvfp4 cast has it; likewise
 };
 
 /// y[r, c] = product over parts p of act_p(x[r, p * cols + c]). x: [rows, parts * cols].
@@ -94,20 +154,26 @@ struct NormBackwardArgs {
 };
 
 /// A matrix as it lies in memory. `transposed` says that memory holds the transpose of the operand.
+/// Blocks of scales lie along k. nvfp4 has k last in memory, so transposed is false for a and true
+/// for b, and its rows are k rounded up to a multiple of 16 long.
 struct GemmOperand {
   const void* data = nullptr;
   DType dtype = DType::f32;
   bool transposed = false;
   ScalingMode scaling_mode = ScalingMode::none;
-  const ScaleInv* scale_inv = nullptr;  // per_tensor: one
+  const ScaleInv* scale_inv = nullptr;    // per_tensor, nvfp4: the tensor's; null: 1
+  const void* block_scale_inv = nullptr;  // one a block, scale_dtype(scaling_mode)
+  bool hadamard = false;                  // both operands are transformed along k, or neither
 };
 
-/// d = scale_inv_a * scale_inv_b * (a * b) + bias, accumulated over ascending k.
+/// d = scale_inv_a * scale_inv_b * (a * b) + bias, accumulated over ascending k. Block scales are
+/// multiplied into the operands' values, float(q) * scale, as these are decoded.
 ///
-/// Operands in bf16 and FP8 are exact in bf16, and their products are summed as vdpbf16ps does: for
+/// Operands in bf16, FP8 and FP4 are exact in bf16 (float8_block ones where each scale is a power
+/// of two), and their products are summed as vdpbf16ps does: for
 /// each pair of k, acc = fma(a[2j], b[2j], fma(a[2j+1], b[2j+1], acc)) to nearest even with
 /// denormal inputs and results of each step flushed to a zero of their sign; an odd k is padded
-/// with zeros. With an operand in f32 or f16 both are decoded to f32 and acc = fma(a[j], b[j], acc)
+/// with zeros. With another operand both are decoded to f32 and acc = fma(a[j], b[j], acc)
 /// in IEEE arithmetic; f64 operands, only together, likewise in f64.
 struct GemmArgs {
   std::int64_t m = 0, n = 0, k = 0;

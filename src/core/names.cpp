@@ -63,6 +63,16 @@ std::string_view to_string(ScalingMode mode) {
       return "none";
     case ScalingMode::per_tensor:
       return "per_tensor";
+    case ScalingMode::mxfp8_1d:
+      return "mxfp8_1d";
+    case ScalingMode::float8_block_1d:
+      return "float8_block_1d";
+    case ScalingMode::float8_block_2d:
+      return "float8_block_2d";
+    case ScalingMode::nvfp4_1d:
+      return "nvfp4_1d";
+    case ScalingMode::nvfp4_2d:
+      return "nvfp4_2d";
   }
   return "";
 }

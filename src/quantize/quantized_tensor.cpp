@@ -13,12 +13,7 @@ QuantizedTensor::QuantizedTensor(Tensor tensor) {
 }
 
 QuantizedTensor::QuantizedTensor(QuantizedPart both) : part_(std::move(both)) {
-  switch (part_.scaling_mode) {
-    case ScalingMode::none:
-      return;
-    case ScalingMode::per_tensor:
-      break;
-  }
+  if (part_.scaling_mode == ScalingMode::none) return;
   const Tensor& scale_inv = part_.scale_inv;
   if (!is_fp8(part_.data.dtype()) || !is_compute(part_.dq_dtype)) {
     fail<DTypeError>(

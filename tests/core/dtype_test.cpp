@@ -62,6 +62,11 @@ TEST_CASE("names of devices, norms, modes and roles") {
   CHECK(to_string(NormType::rmsnorm) == "rmsnorm");
   CHECK(to_string(ScalingMode::none) == "none");
   CHECK(to_string(ScalingMode::per_tensor) == "per_tensor");
+  CHECK(to_string(ScalingMode::mxfp8_1d) == "mxfp8_1d");
+  CHECK(to_string(ScalingMode::float8_block_1d) == "float8_block_1d");
+  CHECK(to_string(ScalingMode::float8_block_2d) == "float8_block_2d");
+  CHECK(to_string(ScalingMode::nvfp4_1d) == "nvfp4_1d");
+  CHECK(to_string(ScalingMode::nvfp4_2d) == "nvfp4_2d");
   CHECK(to_string(TensorRole::x) == "x");
   CHECK(to_string(TensorRole::kernel) == "kernel");
   CHECK(to_string(TensorRole::dgrad) == "dgrad");

@@ -355,10 +355,9 @@ void check(const GemmArgs& args) {
     fail<UnsupportedError>("cpu: gemm: a and b must not both be e5m2: got e5m2 and e5m2");
   }
   for (const GemmOperand* operand : {&args.a, &args.b}) {
-    switch (operand->scaling_mode) {
-      case ScalingMode::none:
-      case ScalingMode::per_tensor:
-        break;
+    if (is_block_scaled(operand->scaling_mode)) {
+      fail<UnsupportedError>("cpu: gemm: scaling_mode must be none or per_tensor: got {}",
+                             to_string(operand->scaling_mode));
     }
     if (any_f64 && operand->scale_inv != nullptr) {
       fail<UnsupportedError>("cpu: gemm: an f64 operand must not have a scale_inv: got one");

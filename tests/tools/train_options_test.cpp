@@ -90,7 +90,8 @@ TEST_CASE("tape8 train: a backward override leaves the forward as it is") {
       const auto bytes = [](const json& summary) {
         return summary.at("saved_for_backward_bytes").get<std::int64_t>();
       };
-      if (which == "high_precision") CHECK(bytes(run(changed)) > bytes(none));
+      // What is computed again in high precision is not kept.
+      if (which == "high_precision") CHECK(bytes(run(changed)) < bytes(none));
     }
   }
 }

@@ -101,5 +101,27 @@ TEST_CASE("tape8 train: scales that are powers of 2 round differently") {
         run("--epochs 1 --lr 0 --recipe current").at("test_loss"));
 }
 
+TEST_CASE("tape8 train: each part of nvfp4 changes the result when it is off") {
+  const std::string nvfp4 = "--epochs 1 --recipe nvfp4";
+  const json whole = run(nvfp4);
+  for (const std::string off :
+       {" --no-kernel-2d-blocks", " --no-hadamard-transform", " --no-stochastic-rounding"}) {
+    CAPTURE(off);
+    CHECK(run(nvfp4 + off).at("test_loss") != whole.at("test_loss"));
+  }
+}
+
+TEST_CASE("tape8 train: remade casts keep fewer bytes and change no result") {
+  for (const std::string recipe : {"delayed", "current", "mxfp8", "block", "nvfp4"}) {
+    CAPTURE(recipe);
+    json kept = run("--epochs 1 --recipe " + recipe);
+    json remade = run("--epochs 1 --remake-casts --recipe " + recipe);
+    const std::string bytes = "saved_for_backward_bytes";
+    CHECK(remade.at(bytes).get<std::int64_t>() < kept.at(bytes).get<std::int64_t>());
+    remade[bytes] = kept[bytes];
+    CHECK(remade == kept);
+  }
+}
+
 }  // namespace
 }  // namespace tape8::test

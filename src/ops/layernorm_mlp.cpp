@@ -51,23 +51,25 @@ void check_options(const Variable& x, const std::array<Variable, 2>& kernels,
 
 Sizes check_shapes(const Variable& x, const std::array<Variable, 2>& kernels,
                    const std::array<Variable, 2>& biases, const ActivationType& type) {
-  Sizes sizes;
-  sizes.dense_1 =
-      check_matmul(kOp, x, kernels[0], biases[0], 1, {.kernel = "kernel_1", .bias = "bias_1"});
+  check_given(kOp, "x", x);
+  check_given(kOp, "kernel_1", kernels[0]);
   const Shape& kernel_1 = kernels[0].shape();
   const std::int64_t parts = type.count();
-  if (kernel_1.rank() < 2 || kernel_1.rank() > 3 ||
-      (kernel_1.rank() == 3 && kernel_1[1] != parts)) {
+  const bool named = kernel_1.rank() == 3;
+  if ((kernel_1.rank() != 2 && !named) || (named && kernel_1[1] != parts)) {
     fail<ShapeError>(
         "layernorm_mlp: kernel_1 must be [hidden_in, n * intermediate] or [hidden_in, n, "
         "intermediate] with n = {} for {}: got {}",
         parts, to_string(type), to_string(kernel_1));
   }
-  if (sizes.dense_1.n % parts != 0) {
+  if (!named && kernel_1[-1] % parts != 0) {
     fail<ShapeError>(
         "layernorm_mlp: kernel_1.shape[-1] must be a multiple of the {} parts of {}: got {}", parts,
-        to_string(type), sizes.dense_1.n);
+        to_string(type), kernel_1[-1]);
   }
+  Sizes sizes;
+  sizes.dense_1 =
+      check_matmul(kOp, x, kernels[0], biases[0], 1, {.kernel = "kernel_1", .bias = "bias_1"});
   const Shape batch = x.shape().axes(0, x.shape().rank() - 1);
   sizes.z_shape = batch.joined({sizes.dense_1.n});
   sizes.activated_shape = batch.joined({sizes.dense_1.n / parts});

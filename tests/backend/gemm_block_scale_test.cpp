@@ -16,16 +16,19 @@ namespace {
 
 using namespace gemm_test;
 
-/// Products with one, k being 1, in both layouts on both sides; `one` is bf16 or f32.
+/// Products with ones, which are bf16 or f32, in both layouts on both sides.
 void check_values(const Operand& tested, DType one) {
   const Kind kind{one, ScalingMode::none, one == DType::f32};
-  Operand other(kind, 1, 1);
-  other.code(0, 0) = one == DType::f32 ? std::bit_cast<std::uint32_t>(1.0F) : encode(one, 1.0);
-  const std::vector<float> values = tested.values(1);
+  Operand other(kind, 1, tested.k);
+  for (std::int64_t k = 0; k < tested.k; ++k) {
+    other.code(0, k) = one == DType::f32 ? std::bit_cast<std::uint32_t>(1.0F) : encode(one, 1.0);
+  }
+  const std::vector<float> values = tested.values(tested.k);
+  const std::vector<float> ones = other.values(tested.k);
   const bool narrow = !tested.kind.wide && !kind.wide;
   std::vector<float> expected;
   for (std::int64_t r = 0; r < tested.rows; ++r) {
-    expected.push_back(exact_sum(values, {1.0F}, {tested.rows, 1, 1}, narrow, r, 0));
+    expected.push_back(exact_sum(values, ones, {tested.rows, 1, tested.k}, narrow, r, 0));
   }
   for (const bool as_a : {true, false}) {
     for (const bool k_last : {true, false}) {
@@ -36,7 +39,7 @@ void check_values(const Operand& tested, DType one) {
         Memory d(DType::f32, tested.rows);
         cpu::gemm(isa, {.m = as_a ? tested.rows : 1,
                         .n = as_a ? 1 : tested.rows,
-                        .k = 1,
+                        .k = tested.k,
                         .a = as_a ? laid.operand : laid_one.operand,
                         .b = as_a ? laid_one.operand : laid.operand,
                         .d = {.data = d.data()}});
@@ -84,6 +87,20 @@ TEST_CASE("gemm blocks: e8m0 scales are powers of two from 2^-127 on, and NaN") 
     const Operand operand = all_pairs({dtype, ScalingMode::mxfp8_1d}, all_bytes());
     check_values(operand, DType::bf16);
     check_values(operand, DType::f32);
+  }
+}
+
+TEST_CASE("gemm blocks: a bf16 denormal leaves its neighbour alone") {
+  for (const DType dtype : {DType::e4m3, DType::e5m2}) {
+    for (const std::uint32_t scale : {0U, 5U}) {
+      Operand operand({dtype, ScalingMode::mxfp8_1d}, 256 * 256, 2);
+      for (std::int64_t r = 0; r < operand.rows; ++r) {
+        operand.code(r, 0) = static_cast<std::uint32_t>(r % 256);
+        operand.code(r, 1) = static_cast<std::uint32_t>(r / 256);
+        operand.scale(r, 0) = scale;
+      }
+      check_values(operand, DType::bf16);
+    }
   }
 }
 

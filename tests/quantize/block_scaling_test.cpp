@@ -120,13 +120,13 @@ TEST_CASE("block scaling: zeros stay zeros, and other blocks keep to themselves"
       CHECK(test::largest_magnitude(values_of(q.quantize(Tensor::zeros({20, 140})).dequantize())) ==
             0.0);
       // An amax so small that its scale would be Inf.
-      const Tensor tiny = q.quantize(Tensor::full({20, 140}, 1e-44)).dequantize();
+      const Tensor tiny = q.quantize(Tensor::full({20, 140}, 1e-44, DType::f32)).dequantize();
       CHECK(std::isfinite(test::largest_magnitude(values_of(tiny))));
       CHECK(test::largest_magnitude(values_of(tiny)) < 1e-38);
       if (is_nvfp4(scaling_mode(recipe, role))) continue;  // a NaN is in the tensor's scale
       Values values(static_cast<std::size_t>(256 * 256), 1.0);
       values[0] = std::numeric_limits<double>::quiet_NaN();
-      const Values back = values_of(q.quantize(Tensor::from(values, {256, 256})).dequantize());
+      const Values back = values_of(q.quantize(Tensor::from(values, {256, 256}, DType::f32)).dequantize());
       CHECK(std::isnan(back[0]));
       CHECK(back[200] == 1.0);
       CHECK(back[255 * 256] == 1.0);
@@ -138,7 +138,7 @@ TEST_CASE("block scaling: a NaN makes every NVFP4 block NaN") {
   Values values(64, 1.0);
   values[5] = std::numeric_limits<double>::quiet_NaN();
   const QuantizedTensor cast =
-      make_quantizer(NVFP4BlockScaling{}, TensorRole::x).quantize(Tensor::from(values, {2, 32}));
+      make_quantizer(NVFP4BlockScaling{}, TensorRole::x).quantize(Tensor::from(values, {2, 32}, DType::f32));
   for (const std::uint8_t byte : bytes_of(cast.rowwise().scale_inv)) CHECK(byte == 0x7F);
   for (const double value : values_of(cast.dequantize())) CHECK(std::isnan(value));
 }

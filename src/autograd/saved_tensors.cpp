@@ -29,16 +29,14 @@ void for_each_saved(const NodeFunction& function, Visit visit) {
 
 }  // namespace
 
-void SavedVisitor::operator()(std::string_view name, const QuantizedTensor& tensor) {
-  if (!tensor.defined()) return;
-  visit(name, tensor.rowwise().data, true);
-  visit(name, tensor.rowwise().scale_inv, true);
-}
-
-void SavedVisitor::borrowed(std::string_view name, const QuantizedTensor& tensor) {
-  if (!tensor.defined()) return;
-  visit(name, tensor.rowwise().data, false);
-  visit(name, tensor.rowwise().scale_inv, false);
+void SavedVisitor::visit_parts(std::string_view name, const QuantizedTensor& tensor, bool counted) {
+  for (const Usage usage : {Usage::rowwise, Usage::columnwise}) {
+    if (!tensor.has(usage)) continue;
+    const QuantizedPart& part = tensor.operand(usage);
+    for (const Tensor& memory : {part.data, part.scale_inv, part.tensor_scale_inv}) {
+      visit(name, memory, counted);
+    }
+  }
 }
 
 std::vector<std::uint64_t> saved_versions(const NodeFunction& function) {

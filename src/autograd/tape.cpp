@@ -146,6 +146,11 @@ std::int64_t Tape::Impl::saved_for_backward_bytes() const {
   return bytes;
 }
 
+bool gradient_wanted(const Variable& input) {
+  return current_tape != nullptr && !current_tape->impl().spent() && input.defined() &&
+         input.requires_grad();
+}
+
 namespace detail {
 
 bool prepare_record(std::string_view op, std::span<const Variable> inputs, const Tensor& output) {

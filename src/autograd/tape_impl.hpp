@@ -77,6 +77,9 @@ class [[gnu::visibility("hidden")]] Tape::Impl {
   std::vector<Node> nodes_;
 };
 
+/// Whether an op that reads `input` now will be asked for its gradient.
+bool gradient_wanted(const Variable& input);
+
 /// Throws StateError when a tape is current and `input` is the result of an op on another: a check
 /// for ops to make before they compute anything. `name` says which input it is.
 void check_on_current_tape(std::string_view op, std::string_view name, const Variable& input);

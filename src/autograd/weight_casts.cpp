@@ -3,30 +3,38 @@
 #include <algorithm>
 
 #include "autograd/variable_state.hpp"
-#include "quantize/amax_notes.hpp"
 #include "quantize/cast.hpp"
 
 namespace tape8 {
+namespace {
 
-QuantizedTensor WeightCasts::get(const Tensor& weight, const Quantizer& quantizer, DType dtype) {
+bool serves(const QuantizedTensor& cast, const Usages& usages) {
+  return (!usages.rowwise || cast.has(Usage::rowwise)) &&
+         (!usages.columnwise || cast.has(Usage::columnwise));
+}
+
+}  // namespace
+
+QuantizedTensor WeightCasts::get(const Tensor& weight, const Quantizer& quantizer, DType dtype,
+                                 const CastRequest& request) {
   const std::lock_guard lock(mutex_);
   std::erase_if(entries_, [](const Entry& entry) {
     return entry.cast.is_quantized() && entry.quantizer.expired();
   });
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.quantizer.lock() == quantizer.state() && entry.dtype == dtype;
+    return entry.quantizer.lock() == quantizer.state() && entry.dtype == dtype &&
+           entry.flatten_axis == request.flatten_axis;
   });
   const bool delayed = quantizer && std::holds_alternative<DelayedScaling>(quantizer.recipe());
   const Scale scale = delayed ? quantizer.scale() : Scale{};
-  if (found != entries_.end() && found->version == weight.version() && found->scale == scale) {
-    AmaxNotes* notes = AmaxNotes::current();
-    if (quantizer && notes != nullptr && weight.numel() > 0) {
-      notes->note(quantizer.state(), found->amax);
-    }
+  if (found != entries_.end() && found->version == weight.version() && found->scale == scale &&
+      serves(found->cast, request.usages)) {
+    if (quantizer) note_cast(quantizer, found->amax, weight.numel());
     return found->cast;
   }
-  CastTensor made = cast_tensor(weight, quantizer, dtype);
-  Entry entry{quantizer.state(), dtype, weight.version(), scale, made.amax, made.tensor};
+  CastTensor made = cast_tensor(weight, quantizer, dtype, request);
+  Entry entry{quantizer.state(), dtype,      request.flatten_axis, weight.version(), scale,
+              made.amax,         made.tensor};
   if (found != entries_.end()) {
     *found = std::move(entry);
   } else {
@@ -35,12 +43,13 @@ QuantizedTensor WeightCasts::get(const Tensor& weight, const Quantizer& quantize
   return made.tensor;
 }
 
-QuantizedTensor cast_kernel(const Variable& kernel, const Quantizer& quantizer, DType dtype) {
+QuantizedTensor cast_kernel(const Variable& kernel, const Quantizer& quantizer, DType dtype,
+                            const CastRequest& request) {
   const Tensor& tensor = kernel.tensor();
   if (!quantizer && tensor.dtype() == dtype) return QuantizedTensor(tensor.contiguous());
   WeightCasts* casts = kernel.state()->weight_casts.get();
-  return casts != nullptr ? casts->get(tensor, quantizer, dtype)
-                          : cast_tensor(tensor, quantizer, dtype).tensor;
+  return casts != nullptr ? casts->get(tensor, quantizer, dtype, request)
+                          : cast_tensor(tensor, quantizer, dtype, request).tensor;
 }
 
 }  // namespace tape8

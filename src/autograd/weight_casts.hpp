@@ -9,21 +9,25 @@
 #include <tape8/quantize/quantized_tensor.hpp>
 #include <tape8/quantize/quantizer.hpp>
 
+#include "quantize/cast_request.hpp"
+
 namespace tape8 {
 
 /// The casts of one parameter that still hold: its memory has the version they were made of and,
-/// for quantized ones, their quantizer still has the scale. Microbatches so share one cast, bit for
-/// bit.
+/// for quantized ones, their quantizer still has the scale and the usages are among theirs.
+/// Microbatches so share one cast, bit for bit.
 class WeightCasts {
  public:
   /// `weight` cast by `quantizer` or, without one, converted to `dtype`. A cast that is reused
   /// notes its amax again, so that a frozen weight's scale settles too.
-  QuantizedTensor get(const Tensor& weight, const Quantizer& quantizer, DType dtype);
+  QuantizedTensor get(const Tensor& weight, const Quantizer& quantizer, DType dtype,
+                      const CastRequest& request);
 
  private:
   struct Entry {
     std::weak_ptr<QuantizerState> quantizer;  // empty: a conversion to `dtype`
     DType dtype = DType::f32;
+    int flatten_axis = -1;
     std::uint64_t version = 0;
     Scale scale;
     Amax amax;
@@ -35,6 +39,7 @@ class WeightCasts {
 };
 
 /// The operand that a matmul in `dtype` makes of a kernel.
-QuantizedTensor cast_kernel(const Variable& kernel, const Quantizer& quantizer, DType dtype);
+QuantizedTensor cast_kernel(const Variable& kernel, const Quantizer& quantizer, DType dtype,
+                            const CastRequest& request);
 
 }  // namespace tape8

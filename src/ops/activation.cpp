@@ -73,7 +73,8 @@ Variable activation(const Variable& x, const ActivationType& activation_type,
               .rows = x.shape().numel(0, x.shape().rank() - 1),
               .cols = x.shape()[-1] / activation_type.count()};
 
-  CastTarget target(quantizer, output_shape(x.shape(), saved.cols), x.dtype(), saved.x.device());
+  CastTarget target(quantizer, output_shape(x.shape(), saved.cols), x.dtype(), saved.x.device(),
+                    {.usages = {.columnwise = false}});
   backend(saved.x.device())
       .activation({.type = activation_type,
                    .params = act_params,

@@ -2,6 +2,7 @@
 
 #include "autograd/tape_impl.hpp"
 #include "core/fail.hpp"
+#include "quantize/quantizer_state.hpp"
 
 namespace tape8 {
 
@@ -41,6 +42,13 @@ void check_quantizable(std::string_view op, DType dtype, const QuantizerSet& set
       both_e5m2(set.kernel, set.dgrad)) {
     fail<OptionError>("{}: quantizer_set must not cast two operands of a matmul to e5m2: got two",
                       op);
+  }
+  // What wgrad contracts is transformed in both operands or in neither.
+  if (set.x && set.dgrad && set.x.state()->hadamard() != set.dgrad.state()->hadamard()) {
+    fail<OptionError>(
+        "{}: quantizer_set's x and dgrad must both use the Hadamard transform or neither: got {} "
+        "and {}",
+        op, set.x.state()->hadamard(), set.dgrad.state()->hadamard());
   }
 }
 

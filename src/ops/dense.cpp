@@ -5,9 +5,11 @@
 #include <tape8/autograd/tape.hpp>
 #include <tape8/ops/dense.hpp>
 
+#include "autograd/tape_impl.hpp"
 #include "core/fail.hpp"
 #include "ops/checks.hpp"
 #include "ops/kernel_matmul.hpp"
+#include "quantize/cast.hpp"
 
 namespace tape8 {
 namespace {
@@ -53,14 +55,14 @@ Variable dense(const Variable& x, const Variable& kernel, const Variable& bias,
   check_axes(kOp, "kernel_axes", options.kernel_axes, kernel.shape().rank());
   check_axes(kOp, "output_axes", options.output_axes, y_shape.rank());
 
+  const QuantizerSet& set = options.quantizer_set;
+  const MatmulNeeds will_need{gradient_wanted(x), gradient_wanted(kernel)};
   const Tensor x_values = x.tensor().contiguous();
-  QuantizedTensor x_operand = options.quantizer_set.x.quantize(x_values);
-  SavedMatmul saved =
-      prepare_matmul(sizes, x, std::move(x_operand), kernel, bias, options.quantizer_set);
+  QuantizedTensor x_operand =
+      cast_tensor(x_values, set.x, x.dtype(), x_cast_request(sizes, set, will_need)).tensor;
+  SavedMatmul saved = prepare_matmul(sizes, x, std::move(x_operand), kernel, bias, set, will_need);
   Tensor y = matmul_forward(saved, bias, y_shape);
-  if (options.quantizer_set.backward_override == BackwardOverride::high_precision) {
-    keep_high_precision(saved, QuantizedTensor(x_values), kernel);
-  }
+  keep_for_backward(saved, set, QuantizedTensor(x_values), kernel);
 
   return record(kOp, {x, kernel, bias}, std::move(y), std::move(saved),
                 [](const SavedMatmul& matmul, Gradients& gradients) {

@@ -12,12 +12,31 @@
 namespace tape8 {
 namespace {
 
-GemmOperand gemm_operand(const QuantizedPart& part, bool transposed) {
+/// `transposed`: the operand is the transpose of the tensor as it was given. A columnwise NVFP4
+/// cast lies transposed already.
+GemmOperand gemm_operand(const QuantizedTensor& tensor, Usage usage, bool transposed) {
+  const QuantizedPart& part = tensor.operand(usage);
+  const bool flipped = usage == Usage::columnwise && is_nvfp4(part.scaling_mode);
+  const bool in_blocks = is_block_scaled(part.scaling_mode);
+  const Tensor& tensor_scale = in_blocks ? part.tensor_scale_inv : part.scale_inv;
   return {.data = part.data.data(),
           .dtype = part.data.dtype(),
-          .transposed = transposed,
+          .transposed = transposed != flipped,
           .scaling_mode = part.scaling_mode,
-          .scale_inv = static_cast<const ScaleInv*>(part.scale_inv.data())};
+          .scale_inv = static_cast<const ScaleInv*>(tensor_scale.data()),
+          .block_scale_inv = in_blocks ? part.scale_inv.data() : nullptr,
+          .hadamard = part.hadamard};
+}
+
+/// An axis after the Hadamard transform, whose last block is filled up with zeros.
+std::int64_t transformed_size(std::int64_t size) {
+  const std::int64_t along = scaling_block(ScalingMode::nvfp4_1d).along;
+  return (size + along - 1) / along * along;
+}
+
+/// A cast, or with backward_override its values where backward contracts the other axis.
+QuantizedTensor for_backward(const QuantizedTensor& cast, Usage usage) {
+  return cast.has(usage) ? cast : QuantizedTensor(cast.dequantize());
 }
 
 }  // namespace
@@ -63,31 +82,56 @@ MatmulSizes check_matmul(const char* op, const Variable& x, const Variable& kern
   }
   return {.m = x.shape().numel(0, x_rank - contracted),
           .n = hidden_out.numel(),
-          .k = kernel.shape().numel(0, contracted)};
+          .k = kernel.shape().numel(0, contracted),
+          .contracted = contracted};
 }
 
-void keep_high_precision(SavedMatmul& saved, QuantizedTensor x, const Variable& kernel) {
-  saved.x = std::move(x);
-  saved.kernel = cast_kernel(kernel, {}, saved.x_dtype);
+CastRequest x_cast_request(const MatmulSizes& sizes, const QuantizerSet& quantizer_set,
+                           const MatmulNeeds& will_need) {
+  const bool contracts_casts = quantizer_set.backward_override == BackwardOverride::none;
+  const Quantizer& dgrad = quantizer_set.dgrad;
+  return {.usages = {.rowwise = true, .columnwise = will_need.kernel && contracts_casts},
+          .hadamard = dgrad && dgrad.state()->hadamard(),
+          .flatten_axis = -sizes.contracted};
 }
 
 SavedMatmul prepare_matmul(const MatmulSizes& sizes, const Variable& x, QuantizedTensor x_operand,
                            const Variable& kernel, const Variable& bias,
-                           const QuantizerSet& quantizer_set) {
-  const bool casts_dy = quantizer_set.backward_override == BackwardOverride::none;
-  return {
-      .sizes = sizes,
-      .x = std::move(x_operand),
-      // Without rows nothing is multiplied: the kernel is not cast, and its scale stands.
-      .kernel = cast_kernel(kernel, sizes.m > 0 ? quantizer_set.kernel : Quantizer{}, x.dtype()),
-      .kernel_lives_on = kernel.state()->weight_casts != nullptr,
-      .x_shape = x.shape(),
-      .kernel_shape = kernel.shape(),
-      .bias_shape = bias.defined() ? bias.shape() : Shape{},
-      .x_dtype = x.dtype(),
-      .kernel_dtype = kernel.dtype(),
-      .bias_dtype = bias.defined() ? bias.dtype() : DType::f32,
-      .dgrad = casts_dy ? quantizer_set.dgrad : Quantizer{}};
+                           const QuantizerSet& quantizer_set, const MatmulNeeds& will_need) {
+  const bool contracts_casts = quantizer_set.backward_override == BackwardOverride::none;
+  // Without rows nothing is multiplied: the kernel is not cast, and its scale stands.
+  const Quantizer quantizer = sizes.m > 0 ? quantizer_set.kernel : Quantizer{};
+  return {.sizes = sizes,
+          .x = std::move(x_operand),
+          .kernel = cast_kernel(kernel, quantizer, x.dtype(),
+                                {.usages = {.rowwise = will_need.x && contracts_casts},
+                                 .flatten_axis = sizes.contracted}),
+          .kernel_lives_on = kernel.state()->weight_casts != nullptr,
+          .x_shape = x.shape(),
+          .kernel_shape = kernel.shape(),
+          .bias_shape = bias.defined() ? bias.shape() : Shape{},
+          .x_dtype = x.dtype(),
+          .kernel_dtype = kernel.dtype(),
+          .bias_dtype = bias.defined() ? bias.dtype() : DType::f32,
+          .dgrad = contracts_casts ? quantizer_set.dgrad : Quantizer{}};
+}
+
+void keep_for_backward(SavedMatmul& saved, const QuantizerSet& quantizer_set, QuantizedTensor x,
+                       const Variable& kernel) {
+  switch (quantizer_set.backward_override) {
+    case BackwardOverride::none:
+      saved.x = saved.x.only(Usage::columnwise);
+      saved.kernel = saved.kernel.only(Usage::rowwise);
+      return;
+    case BackwardOverride::dequantized:
+      saved.x = saved.x.only(Usage::rowwise);
+      saved.kernel = saved.kernel.only(Usage::columnwise);
+      return;
+    case BackwardOverride::high_precision:
+      saved.x = std::move(x);
+      saved.kernel = cast_kernel(kernel, {}, saved.x_dtype, {});
+      return;
+  }
 }
 
 Tensor matmul_forward(const SavedMatmul& saved, const Variable& bias, const Shape& y_shape) {
@@ -97,8 +141,8 @@ Tensor matmul_forward(const SavedMatmul& saved, const Variable& bias, const Shap
       .gemm({.m = saved.sizes.m,
              .n = saved.sizes.n,
              .k = saved.sizes.k,
-             .a = gemm_operand(saved.x.rowwise(), false),
-             .b = gemm_operand(saved.kernel.columnwise(), false),
+             .a = gemm_operand(saved.x, Usage::rowwise, false),
+             .b = gemm_operand(saved.kernel, Usage::columnwise, false),
              .bias = bias_values.data(),
              .d = output_to(y)});
   return y;
@@ -113,9 +157,17 @@ MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
   const bool needs_operand = needs.x || needs.kernel;
   Tensor dbias;
   if (needs.bias) dbias = Tensor::empty(saved.bias_shape, stat_dtype(saved.x_dtype), dy.device());
+  QuantizedTensor x, kernel;
+  if (needs.kernel) x = for_backward(saved.x, Usage::columnwise);
+  if (needs.x) kernel = for_backward(saved.kernel, Usage::rowwise);
+  const bool hadamard = needs.kernel && x.columnwise().hadamard;
+  const int hidden_out_axis = dy.shape().rank() - (saved.kernel_shape.rank() - sizes.contracted);
   const QuantizedTensor dy_operand =
       cast_tensor(dy, needs_operand ? saved.dgrad : Quantizer{}, dy.dtype(),
-                  {.rows = sizes.m, .cols = sizes.n, .dbias = dbias.mutable_data()})
+                  {.usages = {.rowwise = needs.x, .columnwise = needs.kernel},
+                   .hadamard = hadamard,
+                   .flatten_axis = hidden_out_axis},
+                  dbias.mutable_data())
           .tensor;
   if (needs.bias) gradients.bias = dbias.to(saved.bias_dtype);
 
@@ -124,8 +176,8 @@ MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
     kernels.gemm({.m = sizes.m,
                   .n = sizes.k,
                   .k = sizes.n,
-                  .a = gemm_operand(dy_operand.rowwise(), false),
-                  .b = gemm_operand(saved.kernel.rowwise(), true),
+                  .a = gemm_operand(dy_operand, Usage::rowwise, false),
+                  .b = gemm_operand(kernel, Usage::rowwise, true),
                   .d = output_to(gradients.x)});
   }
   if (needs.kernel) {
@@ -135,9 +187,9 @@ MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
         saved.kernel_shape, has_f64 ? stat_dtype(saved.x_dtype) : saved.kernel_dtype, dy.device());
     kernels.gemm({.m = sizes.k,
                   .n = sizes.n,
-                  .k = sizes.m,
-                  .a = gemm_operand(saved.x.columnwise(), true),
-                  .b = gemm_operand(dy_operand.columnwise(), false),
+                  .k = hadamard ? transformed_size(sizes.m) : sizes.m,
+                  .a = gemm_operand(x, Usage::columnwise, true),
+                  .b = gemm_operand(dy_operand, Usage::columnwise, false),
                   .d = output_to(wgrad)});
     gradients.kernel = wgrad.to(saved.kernel_dtype);
   }

@@ -7,11 +7,14 @@
 #include <tape8/quantize/quantized_tensor.hpp>
 #include <tape8/quantize/quantizer.hpp>
 
+#include "quantize/cast_request.hpp"
+
 namespace tape8 {
 
 /// x [m, k] times kernel [k, n]: m rows of the batch, k = hidden_in, n = hidden_out.
 struct MatmulSizes {
   std::int64_t m = 0, n = 0, k = 0;
+  int contracted = 1;  // the last axes of x, the first of the kernel
 };
 
 /// What the backward of y = x * kernel + bias needs.
@@ -41,18 +44,23 @@ struct MatmulNeeds {
 MatmulSizes check_matmul(const char* op, const Variable& x, const Variable& kernel,
                          const Variable& bias, int contracted = 1);
 
+/// How x, or what becomes of it, is to be cast for the matmul and its backward.
+CastRequest x_cast_request(const MatmulSizes& sizes, const QuantizerSet& quantizer_set,
+                           const MatmulNeeds& will_need);
+
 /// Casts the kernel and describes the matmul; `x_operand` holds what `x` has become by then
-/// (normalized, cast).
+/// (normalized, cast), `will_need` the gradients that backward will be asked for.
 SavedMatmul prepare_matmul(const MatmulSizes& sizes, const Variable& x, QuantizedTensor x_operand,
                            const Variable& kernel, const Variable& bias,
-                           const QuantizerSet& quantizer_set);
+                           const QuantizerSet& quantizer_set, const MatmulNeeds& will_need);
 
 /// fprop: y = x * kernel + bias, [batch..., hidden_out...] in x's dtype.
 Tensor matmul_forward(const SavedMatmul& saved, const Variable& bias, const Shape& y_shape);
 
-/// For backward_override high_precision, after the forward: what backward contracts instead of the
-/// casts.
-void keep_high_precision(SavedMatmul& saved, QuantizedTensor x, const Variable& kernel);
+/// After the forward: forgets what backward will not contract, and for backward_override
+/// high_precision keeps `x` (none: it will be computed again) and the kernel instead of the casts.
+void keep_for_backward(SavedMatmul& saved, const QuantizerSet& quantizer_set, QuantizedTensor x,
+                       const Variable& kernel);
 
 /// dgrad, wgrad and dbias; dy is cast once, in the pass that sums dbias.
 MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,

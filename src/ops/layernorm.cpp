@@ -29,7 +29,8 @@ Variable layernorm(const Variable& x, const Variable& gamma, const Variable& bet
   check_norm(kOp, x, gamma, beta, norm);
   check_quantizable(kOp, x.dtype(), options.quantizer);
   SavedNorm saved = prepare_norm(x, gamma, beta, norm);
-  CastTarget target(options.quantizer, x.shape(), x.dtype(), saved.x.device());
+  CastTarget target(options.quantizer, x.shape(), x.dtype(), saved.x.device(),
+                    {.usages = {.columnwise = false}});
   norm_forward(saved, target.output());
   return record(kOp, {x, gamma, beta}, target.finish().dequantize(), std::move(saved), backward);
 }

@@ -3,6 +3,7 @@
 #include <tape8/autograd/tape.hpp>
 #include <tape8/ops/layernorm_dense.hpp>
 
+#include "autograd/tape_impl.hpp"
 #include "ops/checks.hpp"
 #include "ops/kernel_matmul.hpp"
 #include "ops/norm.hpp"
@@ -53,17 +54,18 @@ Variable layernorm_dense(const Variable& x, const Variable& kernel, const Variab
   check_axes(kOp, "dot_input_axes", options.dot_input_axes, x.shape().rank());
   check_axes(kOp, "kernel_axes", options.kernel_axes, kernel.shape().rank());
 
+  const MatmulNeeds will_need{gradient_wanted(x) || gradient_wanted(gamma) || gradient_wanted(beta),
+                              gradient_wanted(kernel)};
   Saved saved{.norm = prepare_norm(x, gamma, beta, norm)};
-  CastTarget target(set.x, x.shape(), x.dtype(), saved.norm.x.device());
+  CastTarget target(set.x, x.shape(), x.dtype(), saved.norm.x.device(),
+                    x_cast_request(sizes, set, will_need));
   norm_forward(saved.norm, target.output());
-  saved.matmul = prepare_matmul(sizes, x, target.finish(), kernel, bias, set);
+  saved.matmul = prepare_matmul(sizes, x, target.finish(), kernel, bias, set, will_need);
   const Shape y_shape =
       x.shape().axes(0, x.shape().rank() - 1).joined(kernel.shape().axes(1, kernel.shape().rank()));
   Tensor y = matmul_forward(saved.matmul, bias, y_shape);
-  if (set.backward_override == BackwardOverride::high_precision) {
-    keep_high_precision(saved.matmul, QuantizedTensor{}, kernel);
-    saved.norm.runs_again = true;
-  }
+  keep_for_backward(saved.matmul, set, QuantizedTensor{}, kernel);
+  saved.norm.runs_again = set.backward_override == BackwardOverride::high_precision;
   return record(kOp, {x, kernel, gamma, beta, bias}, std::move(y), std::move(saved), backward);
 }
 

@@ -3,87 +3,139 @@
 #include <utility>
 
 #include "quantize/amax_notes.hpp"
-#include "quantize/quantizer_state.hpp"
 
 namespace tape8 {
 namespace {
 
-bool casts_in_one_pass(const Quantizer& quantizer) {
+bool is_delayed(const Quantizer& quantizer) {
   return quantizer && std::holds_alternative<DelayedScaling>(quantizer.recipe());
 }
 
-void note(const Quantizer& quantizer, Amax amax, std::int64_t elements) {
-  AmaxNotes* notes = AmaxNotes::current();
-  if (notes != nullptr && elements > 0) notes->note(quantizer.state(), amax);
+/// Whether the kernel that computes values can cast them with block scales.
+bool casts_blocks_at_once(const Quantizer& quantizer) {
+  return quantizer && is_block_scaled(quantizer.state()->scaling_mode()) &&
+         !is_nvfp4(quantizer.state()->scaling_mode());
 }
 
-/// One call of the cast kernel over a whole tensor.
-void run_cast(const Tensor& values, const Output& y, const DbiasSum& sum) {
-  const bool as_matrix = sum.dbias != nullptr;
-  backend(values.device())
-      .cast({.rows = as_matrix ? sum.rows : 1,
-             .cols = as_matrix ? sum.cols : values.numel(),
-             .x = {.data = values.data(), .dtype = values.dtype()},
-             .y = y,
-             .dbias = sum.dbias});
-}
+/// The values of one call of cast_tensor().
+struct Source {
+  const Tensor& values;
+  MatrixShape matrix;
+  Stat* dbias;
 
-CastTensor convert(const Tensor& values, DType dtype, const DbiasSum& sum) {
-  if (values.dtype() == dtype) {
-    if (sum.dbias != nullptr) run_cast(values, {}, sum);
-    return {QuantizedTensor(values), {}};
+  /// One pass of the cast kernel.
+  void pass(const Output& y, bool sums = false, Amax* hadamard_amax = nullptr) const {
+    const bool flat = y.blocks == nullptr && hadamard_amax == nullptr && (!sums || !dbias);
+    backend(values.device())
+        .cast({.rows = flat ? 1 : matrix.rows,
+               .cols = flat ? values.numel() : matrix.cols,
+               .x = {.data = values.data(), .dtype = values.dtype()},
+               .y = y,
+               .dbias = sums ? dbias : nullptr,
+               .hadamard_amax = hadamard_amax});
   }
-  Tensor converted = Tensor::empty(values.shape(), dtype, values.device());
-  run_cast(values, {.data = converted.mutable_data(), .dtype = dtype}, sum);
+};
+
+CastTensor convert(const Source& source, DType dtype) {
+  if (source.values.dtype() == dtype) {
+    if (source.dbias != nullptr) source.pass({}, true);
+    return {QuantizedTensor(source.values), {}};
+  }
+  Tensor converted = Tensor::empty(source.values.shape(), dtype, source.values.device());
+  source.pass({.data = converted.mutable_data(), .dtype = dtype}, true);
   return {QuantizedTensor(std::move(converted)), {}};
 }
 
 /// Amax first, then the cast with the scale made of it.
-CastTensor cast_current(const Tensor& values, const Quantizer& quantizer, DType dtype,
-                        const DbiasSum& sum) {
+CastTensor cast_current(const Source& source, const Quantizer& quantizer, DType dtype) {
+  const Tensor& values = source.values;
   Amax amax;
-  run_cast(values, {.dtype = values.dtype(), .amax = &amax}, sum);
+  source.pass({.dtype = values.dtype(), .amax = &amax}, true);
   const Scale scale =
       current_scale(std::get<CurrentScaling>(quantizer.recipe()), amax, quantizer.dtype());
   QuantizedPart part{.data = Tensor::empty(values.shape(), quantizer.dtype(), values.device()),
                      .scale_inv = Tensor::from({inverse(scale).value}, {}),
                      .scaling_mode = ScalingMode::per_tensor,
                      .dq_dtype = dtype};
-  run_cast(values, {.data = part.data.mutable_data(), .dtype = part.data.dtype(), .scale = &scale},
-           {});
-  note(quantizer, amax, values.numel());
+  source.pass({.data = part.data.mutable_data(), .dtype = part.data.dtype(), .scale = &scale});
   return {QuantizedTensor(std::move(part)), amax};
+}
+
+/// NVFP4: likewise amax first, of the values and of what the Hadamard transform makes of them.
+CastTensor cast_nvfp4(const Source& source, const Quantizer& quantizer, DType dtype,
+                      const CastRequest& request) {
+  const Tensor& values = source.values;
+  BlockCast blocks(quantizer, values.shape(), dtype, request, values.device());
+  Amax amax, hadamard_amax;
+  source.pass({.dtype = values.dtype(), .amax = blocks.needs_amax() ? &amax : nullptr}, true,
+              blocks.needs_hadamard_amax() ? &hadamard_amax : nullptr);
+  blocks.set_amax(amax, hadamard_amax);
+  source.pass({.blocks = &blocks.output()});
+  return {blocks.finish(), {}};
+}
+
+/// A cast whose scale follows from all of the values.
+CastTensor cast_in_two_passes(const Source& source, const Quantizer& quantizer, DType dtype,
+                              const CastRequest& request) {
+  return is_nvfp4(quantizer.state()->scaling_mode()) ? cast_nvfp4(source, quantizer, dtype, request)
+                                                     : cast_current(source, quantizer, dtype);
 }
 
 }  // namespace
 
+void note_cast(const Quantizer& quantizer, Amax amax, std::int64_t elements) {
+  AmaxNotes* notes = AmaxNotes::current();
+  const bool per_tensor = quantizer.state()->scaling_mode() == ScalingMode::per_tensor;
+  if (notes != nullptr && per_tensor && elements > 0) notes->note(quantizer.state(), amax);
+}
+
 CastTensor cast_tensor(const Tensor& values, const Quantizer& quantizer, DType dtype,
-                       const DbiasSum& sum) {
+                       const CastRequest& request, Stat* dbias) {
   const Tensor dense = values.contiguous();
-  if (!quantizer) return convert(dense, dtype, sum);
-  if (!casts_in_one_pass(quantizer)) return cast_current(dense, quantizer, dtype, sum);
-  CastTarget target(quantizer, dense.shape(), dtype, dense.device());
-  run_cast(dense, target.output(), sum);
-  QuantizedTensor tensor = target.finish();
-  return {std::move(tensor), target.amax()};
+  const Source source{dense, matrix_shape(dense.shape(), request.flatten_axis), dbias};
+  if (!quantizer) return convert(source, dtype);
+  if (is_delayed(quantizer) || casts_blocks_at_once(quantizer)) {
+    CastTarget target(quantizer, dense.shape(), dtype, dense.device(), request);
+    source.pass(target.output(), true);
+    QuantizedTensor tensor = target.finish();
+    return {std::move(tensor), target.amax()};
+  }
+  CastTensor cast = cast_in_two_passes(source, quantizer, dtype, request);
+  note_cast(quantizer, cast.amax, dense.numel());
+  return cast;
 }
 
 CastTarget::CastTarget(const Quantizer& quantizer, const Shape& shape, DType dtype,
-                       const Device& device)
-    : quantizer_(quantizer), one_pass_(casts_in_one_pass(quantizer)) {
+                       const Device& device, const CastRequest& request)
+    : CastTarget(quantizer, shape, dtype, device, request,
+                 is_delayed(quantizer) ? quantizer.state()->scales() : QuantizerState::Scales{}) {
+  notes_ = true;
+}
+
+CastTarget::CastTarget(const Quantizer& quantizer, const Shape& shape, DType dtype,
+                       const Device& device, const CastRequest& request,
+                       QuantizerState::Scales scales)
+    : quantizer_(quantizer),
+      request_(request),
+      notes_(false),
+      delayed_(is_delayed(quantizer)),
+      scale_(scales.scale) {
+  if (casts_blocks_at_once(quantizer)) {
+    blocks_.emplace(quantizer, shape, dtype, request, device);
+    return;
+  }
   part_.dq_dtype = dtype;
-  if (one_pass_) {
-    QuantizerState::Scales scales = quantizer.state()->scales();
-    scale_ = scales.scale;
+  if (delayed_) {
     part_.scale_inv = std::move(scales.scale_inv);
     part_.scaling_mode = ScalingMode::per_tensor;
   }
-  part_.data = Tensor::empty(shape, one_pass_ ? quantizer.dtype() : dtype, device);
+  part_.data = Tensor::empty(shape, delayed_ ? quantizer.dtype() : dtype, device);
 }
 
 Output CastTarget::output() {
+  if (blocks_) return {.blocks = &blocks_->output()};
   Output output{.data = part_.data.mutable_data(), .dtype = part_.data.dtype()};
-  if (one_pass_) {
+  if (delayed_) {
     output.scale = &scale_;
     output.amax = &amax_;
   }
@@ -91,14 +143,20 @@ Output CastTarget::output() {
 }
 
 QuantizedTensor CastTarget::finish() {
+  if (blocks_) return blocks_->finish();
   if (!quantizer_) return QuantizedTensor(std::move(part_));
-  if (one_pass_) {
-    note(quantizer_, amax_, part_.data.numel());
-    return QuantizedTensor(std::move(part_));
+  QuantizedTensor result;
+  if (delayed_) {
+    result = QuantizedTensor(std::move(part_));
+  } else {
+    const Tensor& values = part_.data;
+    const Source source{values, matrix_shape(values.shape(), request_.flatten_axis), nullptr};
+    CastTensor cast = cast_in_two_passes(source, quantizer_, part_.dq_dtype, request_);
+    amax_ = cast.amax;
+    result = std::move(cast.tensor);
   }
-  CastTensor cast = cast_tensor(part_.data, quantizer_, part_.dq_dtype);
-  amax_ = cast.amax;
-  return std::move(cast.tensor);
+  if (notes_) note_cast(quantizer_, amax_, result.shape().numel());
+  return result;
 }
 
 }  // namespace tape8

@@ -1,40 +1,47 @@
 #pragma once
 
-#include <cstdint>
+#include <optional>
 
 #include <tape8/quantize/quantized_tensor.hpp>
 #include <tape8/quantize/quantizer.hpp>
 
 #include "backend/backend.hpp"
+#include "quantize/block_cast.hpp"
+#include "quantize/cast_request.hpp"
+#include "quantize/quantizer_state.hpp"
 
 namespace tape8 {
 
-/// A tensor as a matrix whose columns are summed while it is cast.
-struct DbiasSum {
-  std::int64_t rows = 0, cols = 0;
-  Stat* dbias = nullptr;  // [cols], or null: nothing is summed
-};
-
 struct CastTensor {
   QuantizedTensor tensor;
-  Amax amax;  // of what was cast; 0 without a quantizer
+  Amax amax;  // of what was cast with one scale for the tensor; else 0
 };
 
 /// `values` cast by `quantizer` or, without one, converted to `dtype` (shared when they have it
 /// already). Notes the amax where this thread's casts are noted, unless there are no elements.
+/// With `dbias` the sum over the rows of values, of request's columns, is written there.
 CastTensor cast_tensor(const Tensor& values, const Quantizer& quantizer, DType dtype,
-                       const DbiasSum& sum = {});
+                       const CastRequest& request = {}, Stat* dbias = nullptr);
 
-/// Where a kernel writes values that a quantizer is to cast, and what becomes of them. Delayed
-/// scaling casts them as they are computed; current scaling, whose scale depends on all of them,
-/// needs a second pass. Without a quantizer they are stored as `dtype`.
+/// Notes the amax of a cast with one scale for the tensor, if this thread's casts are noted and
+/// there were elements.
+void note_cast(const Quantizer& quantizer, Amax amax, std::int64_t elements);
+
+/// Where a kernel writes values that a quantizer is to cast, and what becomes of them. Delayed and
+/// block scaling cast them as they are computed; current scaling and NVFP4, whose scale depends on
+/// all of them, need a second pass. Without a quantizer they are stored as `dtype`.
 ///
 ///     CastTarget target(quantizer, shape, dtype, device);
 ///     backend.norm({..., .y = target.output()});
 ///     QuantizedTensor z = target.finish();
 class CastTarget {
  public:
-  CastTarget(const Quantizer& quantizer, const Shape& shape, DType dtype, const Device& device);
+  CastTarget(const Quantizer& quantizer, const Shape& shape, DType dtype, const Device& device,
+             const CastRequest& request = {});
+  /// A cast that was made once before, by a quantizer whose scales were `scales`: the same bytes,
+  /// and nothing is noted.
+  CastTarget(const Quantizer& quantizer, const Shape& shape, DType dtype, const Device& device,
+             const CastRequest& request, QuantizerState::Scales scales);
   CastTarget(const CastTarget&) = delete;
   CastTarget& operator=(const CastTarget&) = delete;
 
@@ -46,8 +53,11 @@ class CastTarget {
 
  private:
   Quantizer quantizer_;
-  bool one_pass_;  // the kernel itself casts
-  QuantizedPart part_;
+  CastRequest request_;
+  bool notes_ = true;
+  QuantizedPart part_;  // what the kernel writes, unless it is blocks_
+  std::optional<BlockCast> blocks_;
+  bool delayed_;
   Scale scale_;
   Amax amax_;
 };

@@ -34,13 +34,13 @@ Quantizer Quantizer::clone() const {
   return copy;
 }
 
-QuantizedTensor Quantizer::quantize(const Tensor& x) const {
+QuantizedTensor Quantizer::quantize(const Tensor& x, int flatten_axis) const {
   if (!x.defined()) fail<OptionError>("quantize: x must be given: got none");
   if (!defined()) return QuantizedTensor(x);
   if (!is_compute(x.dtype()) || x.dtype() == DType::f64) {
     fail<DTypeError>("quantize: x must be f32, bf16 or f16: got {}", to_string(x.dtype()));
   }
-  return cast_tensor(x, *this, x.dtype()).tensor;
+  return cast_tensor(x, *this, x.dtype(), {.flatten_axis = flatten_axis}).tensor;
 }
 
 const QuantizerState& Quantizer::checked(const char* call) const {
@@ -75,6 +75,17 @@ std::int64_t Quantizer::non_finite_passes() const {
 void Quantizer::set_state(Scale scale, std::span<const float> amax_history) {
   checked_delayed("set_state");
   state_->set(scale, amax_history);
+}
+
+RandomState Quantizer::random_state() const {
+  const std::optional<RandomState> random = checked("random_state").random_state();
+  if (!random) fail<StateError>("quantizer: random_state needs stochastic rounding: got none");
+  return *random;
+}
+
+void Quantizer::set_random_state(const RandomState& random) {
+  random_state();
+  state_->set_random_state(random);
 }
 
 Quantizer make_quantizer(const Recipe& recipe, TensorRole role) { return Quantizer(recipe, role); }

@@ -1,46 +1,34 @@
 #include "quantize/quantizer_state.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
+
+#include <tape8/core/rng.hpp>
 
 #include "core/fail.hpp"
 
 namespace tape8 {
 namespace {
 
-constexpr int kMaxMargin = 126;
-constexpr std::int64_t kMaxAmaxHistory = 1 << 20;  // each pass reads all of it
 /// The inverse of a smaller scale could be Inf, and zeros would decode to NaN.
 constexpr float kSmallestScale = std::numeric_limits<float>::min();
 
-DType format_for(Fp8Format format, TensorRole role) {
-  return format == Fp8Format::hybrid && role == TensorRole::dgrad ? DType::e5m2 : DType::e4m3;
+/// Streams of quantizers that were given none: in the order in which they were made.
+std::uint64_t next_stream() {
+  static std::atomic<std::uint64_t> count{0};
+  return count.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// The checks of each recipe's options; returns the format of a role.
-struct CheckedFormat {
-  TensorRole role;
-
-  DType operator()(const HighPrecision&) const {
+DType checked_dtype(const Recipe& recipe, TensorRole role) {
+  if (std::holds_alternative<HighPrecision>(recipe)) {
     fail<OptionError>("quantizer: recipe must be one that quantizes: got high_precision");
   }
-  DType operator()(const DelayedScaling& recipe) const {
-    if (recipe.amax_history_len < 1 || recipe.amax_history_len > kMaxAmaxHistory) {
-      fail<OptionError>(
-          "delayed_scaling: amax_history_len must be at least 1 and at most {}: got {}",
-          kMaxAmaxHistory, recipe.amax_history_len);
-    }
-    if (recipe.margin < -kMaxMargin || recipe.margin > kMaxMargin) {
-      fail<OptionError>("delayed_scaling: margin must lie within +-{}: got {}", kMaxMargin,
-                        recipe.margin);
-    }
-    return format_for(recipe.format, role);
-  }
-  DType operator()(const CurrentScaling& recipe) const { return format_for(recipe.format, role); }
-};
+  return quantized_dtype(recipe, role);
+}
 
 }  // namespace
 
@@ -65,11 +53,16 @@ Scale current_scale(const CurrentScaling& recipe, Amax amax, DType format) {
 QuantizerState::QuantizerState(const Recipe& recipe, TensorRole role, std::string checkpoint_name)
     : recipe_(recipe),
       role_(role),
-      dtype_(std::visit(CheckedFormat{role}, recipe)),
+      dtype_(checked_dtype(recipe, role)),
+      scaling_mode_(tape8::scaling_mode(recipe, role)),
       checkpoint_name_(std::move(checkpoint_name)) {
   if (const auto* delayed = std::get_if<DelayedScaling>(&recipe_)) {
     amax_history_.resize(static_cast<std::size_t>(delayed->amax_history_len));
     set_scale(Scale{1.0F});
+  }
+  const auto* nvfp4 = std::get_if<NVFP4BlockScaling>(&recipe_);
+  if (nvfp4 != nullptr && nvfp4->stochastic_rounding && role == TensorRole::dgrad) {
+    random_ = RandomState{.stream = next_stream()};
   }
 }
 
@@ -77,12 +70,40 @@ QuantizerState::QuantizerState(const QuantizerState& other)
     : recipe_(other.recipe_),
       role_(other.role_),
       dtype_(other.dtype_),
+      scaling_mode_(other.scaling_mode_),
       checkpoint_name_(other.checkpoint_name_) {
   const std::lock_guard lock(other.mutex_);
   scales_ = other.scales_;
   amax_history_ = other.amax_history_;
   pending_ = other.pending_;
   non_finite_passes_ = other.non_finite_passes_;
+  random_ = other.random_;
+}
+
+bool QuantizerState::hadamard() const {
+  const auto* nvfp4 = std::get_if<NVFP4BlockScaling>(&recipe_);
+  return nvfp4 != nullptr && nvfp4->hadamard_transform && role_ != TensorRole::kernel;
+}
+
+std::optional<RandomState> QuantizerState::random_state() const {
+  const std::lock_guard lock(mutex_);
+  return random_;
+}
+
+void QuantizerState::set_random_state(const RandomState& random) {
+  const std::lock_guard lock(mutex_);
+  random_ = random;
+}
+
+std::optional<StochasticRounding> QuantizerState::next_rounding() {
+  const std::lock_guard lock(mutex_);
+  if (!random_) return std::nullopt;
+  constexpr std::uint32_t kRank = 0;
+  const auto words = philox(std::get<NVFP4BlockScaling>(recipe_).seed,
+                            {static_cast<std::uint32_t>(random_->stream),
+                             static_cast<std::uint32_t>(random_->stream >> 32), kRank, 0});
+  return StochasticRounding{.key = static_cast<std::uint64_t>(words[1]) << 32 | words[0],
+                            .cast = random_->casts++};
 }
 
 QuantizerState::Scales QuantizerState::scales() const {

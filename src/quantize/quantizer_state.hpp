@@ -9,7 +9,10 @@
 
 #include <tape8/core/scaling.hpp>
 #include <tape8/core/tensor.hpp>
+#include <tape8/quantize/quantizer.hpp>
 #include <tape8/quantize/recipe.hpp>
+
+#include "backend/backend.hpp"
 
 namespace tape8 {
 
@@ -36,6 +39,7 @@ class QuantizerState {
   const Recipe& recipe() const { return recipe_; }
   TensorRole role() const { return role_; }
   DType dtype() const { return dtype_; }
+  ScalingMode scaling_mode() const { return scaling_mode_; }
   const std::string& checkpoint_name() const { return checkpoint_name_; }
 
   /// What a cast with delayed scaling uses. The tensor is never changed: advancing makes another,
@@ -50,6 +54,14 @@ class QuantizerState {
   void set(Scale scale, std::span<const float> amax_history);
   std::int64_t non_finite_passes() const;
 
+  /// Whether columnwise casts are Hadamard-transformed, where their partner is too.
+  bool hadamard() const;
+  /// None where casts round to nearest.
+  std::optional<RandomState> random_state() const;
+  void set_random_state(const RandomState& random);
+  /// The random numbers of one more cast.
+  std::optional<StochasticRounding> next_rounding();
+
   /// Adds what a tape noted to the pass that is under way; `advance_after` ends the pass: history
   /// and scale move on by what was merged.
   void merge(Amax amax, bool advance_after);
@@ -61,6 +73,7 @@ class QuantizerState {
   Recipe recipe_;
   TensorRole role_;
   DType dtype_;
+  ScalingMode scaling_mode_;
   std::string checkpoint_name_;
 
   mutable std::mutex mutex_;  // guards what follows
@@ -68,6 +81,7 @@ class QuantizerState {
   std::vector<float> amax_history_;
   std::optional<Amax> pending_;
   std::int64_t non_finite_passes_ = 0;
+  std::optional<RandomState> random_;
 };
 
 }  // namespace tape8

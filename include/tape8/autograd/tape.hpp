@@ -23,13 +23,18 @@ class TAPE8_API SavedVisitor {
  public:
   virtual ~SavedVisitor() = default;
   void operator()(std::string_view name, const Tensor& tensor) { visit(name, tensor, true); }
-  void operator()(std::string_view name, const QuantizedTensor& tensor);
+  void operator()(std::string_view name, const QuantizedTensor& tensor) {
+    visit_parts(name, tensor, true);
+  }
   /// Memory that lives on without the tape, such as a cast of a weight: checked, not counted.
-  void borrowed(std::string_view name, const QuantizedTensor& tensor);
+  void borrowed(std::string_view name, const QuantizedTensor& tensor) {
+    visit_parts(name, tensor, false);
+  }
   void borrowed(std::string_view name, const Tensor& tensor) { visit(name, tensor, false); }
 
  private:
   virtual void visit(std::string_view name, const Tensor& tensor, bool counted) = 0;
+  void visit_parts(std::string_view name, const QuantizedTensor& tensor, bool counted);
 };
 
 /// What a backward closure reads the cotangent from and writes its results to.

@@ -15,13 +15,22 @@ namespace tape8 {
 
 class QuantizerState;
 
+/// Where the random numbers of stochastic rounding come from: a stream of the recipe's seed, and
+/// how many casts have taken theirs.
+struct RandomState {
+  std::uint64_t stream = 0;
+  std::uint64_t casts = 0;
+  friend bool operator==(const RandomState&, const RandomState&) = default;
+};
+
 /// Casts tensors of one role to the recipe's format and keeps the state that this needs: scale and
-/// amax history for delayed scaling, none for current scaling. A shared handle: copies share the
-/// state, clone() does not. `Quantizer{}` is none: what it is given stays in high precision.
+/// amax history for delayed scaling, the random state for NVFP4's dgrad, none otherwise. A shared
+/// handle: copies share the state, clone() does not. `Quantizer{}` is none: what it is given stays
+/// in high precision.
 ///
-/// State moves only through a tape: casts under it note their amax there, and when its backward
-/// completes, scale and history advance once (NVIDIA's delayed scaling: h[0] = noted amax; the
-/// scale is made from the history; the history shifts by one).
+/// Delayed scaling's state moves only through a tape: casts under it note their amax there, and
+/// when its backward completes, scale and history advance once (NVIDIA's delayed scaling: h[0] =
+/// noted amax; the scale is made from the history; the history shifts by one).
 class TAPE8_API Quantizer {
  public:
   Quantizer() = default;
@@ -32,9 +41,10 @@ class TAPE8_API Quantizer {
   /// Another quantizer that starts from this one's state.
   Quantizer clone() const;
 
-  /// Casts x (f32, bf16 or f16). Under a live tape the amax is noted; without one nothing changes.
-  /// None: x.
-  QuantizedTensor quantize(const Tensor& x) const;
+  /// Casts x (f32, bf16 or f16) for both usages; its axes from `flatten_axis` on are the columns.
+  /// Under a live tape the amax is noted; without one nothing changes, but for the random state,
+  /// which each cast takes its numbers from. None: x.
+  QuantizedTensor quantize(const Tensor& x, int flatten_axis = -1) const;
 
   /// The format that quantize() writes.
   DType dtype() const;
@@ -54,6 +64,12 @@ class TAPE8_API Quantizer {
   void set_state(Scale scale, std::span<const float> amax_history);
   /// Passes whose amax was NaN or Inf, and so left no trace in scale or history.
   std::int64_t non_finite_passes() const;
+
+  /// NVFP4's dgrad with stochastic rounding; with others these throw StateError. Streams are
+  /// numbered in the order in which quantizers are made; modules take theirs from the generator
+  /// that initializes them.
+  RandomState random_state() const;
+  void set_random_state(const RandomState& random);
 
   /// For the layers above: the shared state itself.
   const std::shared_ptr<QuantizerState>& state() const { return state_; }

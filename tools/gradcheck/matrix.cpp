@@ -1,0 +1,62 @@
+#include "gradcheck/matrix.hpp"
+
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace tape8::tools::gradcheck {
+
+Matrix zeros(std::int64_t rows, std::int64_t cols) {
+  return {rows, cols, std::vector<double>(static_cast<std::size_t>(rows * cols))};
+}
+
+Matrix matrix_of(const Tensor& tensor, int column_axes) {
+  const MatrixShape shape = matrix_shape(tensor.shape(), tensor.rank() - column_axes);
+  return {shape.rows, shape.cols, tensor.to_vector<double>()};
+}
+
+Matrix rounded(const Matrix& values, DType dtype) {
+  const Tensor tensor = Tensor::from(values.values, {values.rows, values.cols}, dtype);
+  return {values.rows, values.cols, tensor.to_vector<double>()};
+}
+
+Matrix transposed(const Matrix& a) {
+  Matrix result = zeros(a.cols, a.rows);
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    for (std::int64_t j = 0; j < a.cols; ++j) result.at(j, i) = a.at(i, j);
+  }
+  return result;
+}
+
+Matrix product(const Matrix& a, const Matrix& b) {
+  if (a.cols != b.rows) {
+    throw std::logic_error(
+        fmt::format("product: a [{}, {}] does not fit b [{}, {}]", a.rows, a.cols, b.rows, b.cols));
+  }
+  Matrix result = zeros(a.rows, b.cols);
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    for (std::int64_t k = 0; k < a.cols; ++k) {
+      const double factor = a.at(i, k);
+      for (std::int64_t j = 0; j < b.cols; ++j) result.at(i, j) += factor * b.at(k, j);
+    }
+  }
+  return result;
+}
+
+std::vector<double> column_sums(const Matrix& a) {
+  std::vector<double> sums(static_cast<std::size_t>(a.cols));
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    for (std::int64_t j = 0; j < a.cols; ++j) sums[static_cast<std::size_t>(j)] += a.at(i, j);
+  }
+  return sums;
+}
+
+Matrix plus_row(Matrix a, const std::vector<double>& row) {
+  if (row.empty()) return a;
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    for (std::int64_t j = 0; j < a.cols; ++j) a.at(i, j) += row[static_cast<std::size_t>(j)];
+  }
+  return a;
+}
+
+}  // namespace tape8::tools::gradcheck

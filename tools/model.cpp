@@ -16,6 +16,7 @@ Model::Model(const ModelConfig& config, Rng& rng) : dropout_(config.dropout) {
                                   .intermediate = config.intermediate,
                                   .activation_type = config.activation_type,
                                   .norm_type = config.norm_type,
+                                  .remake_casts = config.remake_casts,
                                   .recipe = config.recipe,
                                   .dtype = config.dtype},
                                  rng});

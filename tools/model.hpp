@@ -18,7 +18,8 @@ struct ModelConfig {
   NormType norm_type = NormType::layernorm;
   float dropout = 0.0F;  ///< of each LayerNormMLP's output, before the residual is added
   Recipe recipe = HighPrecision{};
-  DType dtype = DType::f32;  ///< of parameters and examples
+  bool remake_casts = false;  ///< see LayerNormMLPConfig
+  DType dtype = DType::f32;   ///< of parameters and examples
 };
 
 /// x [batch, features] -> Dense to hidden where that differs -> LayerNormMLP, `layers` times, each

@@ -30,7 +30,7 @@ double logits_difference(const TrainOptions& options, const DataSplits& data, co
 }
 
 void print_setup(const TrainOptions& options, const DataSplits& data) {
-  const ModelConfig model = model_config(options, data.train, kFp32);
+  const ModelConfig model = model_config(options, data.train, Run{});
   fmt::print("data   {}: {} training and {} test examples, {} features, {} classes\n", options.data,
              data.train.size(), data.test.size(), model.features, model.classes);
   fmt::print("model  {}{} x LayerNormMLP({}, {}, {}, {}), Dense({}, {})\n",

@@ -16,27 +16,9 @@ constexpr std::array<std::string_view, 2> kNorms{"layernorm", "rmsnorm"};
 constexpr std::array<std::string_view, 2> kOptimizers{"adamw", "sgd"};
 constexpr std::array<std::string_view, 2> kSchedules{"constant", "cosine"};
 constexpr std::array<std::string_view, 2> kDecays{"all", "matrices"};
-constexpr std::array<std::string_view, 2> kAmaxComputeAlgos{"max", "most_recent"};
-constexpr std::array<std::string_view, 2> kFp8Formats{"hybrid", "e4m3"};
-constexpr std::array<std::string_view, 3> kBackwardOverrides{"none", "high_precision",
-                                                             "dequantized"};
-
-/// Options that some recipes take and the others would ignore.
-struct RecipeOption {
-  const char* name;
-  std::vector<std::string_view> recipes;
-};
-const std::array<RecipeOption, 6> kRecipeOptions{{{"--margin", {kDelayed}},
-                                                  {"--amax-history-len", {kDelayed}},
-                                                  {"--amax-compute-algo", {kDelayed}},
-                                                  {"--power-of-2-scale", {kCurrent}},
-                                                  {"--fp8-format", {kDelayed, kCurrent}},
-                                                  {"--backward-override", {kDelayed, kCurrent}}}};
 
 constexpr std::int64_t kMaxLayers = 4096;
 constexpr std::int64_t kMaxWidth = 1 << 24;
-/// Each step reads all of a history.
-constexpr std::int64_t kMaxAmaxHistory = 1 << 16;
 
 /// Names with commas between them, in lines of at most `width`, each with its end.
 std::string lines_of(std::span<const std::string_view> names, std::size_t width) {
@@ -68,13 +50,15 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
                      "How the matmuls run: fp32; bf16 (parameters and batches too,\n"
                      "the optimizer keeps f32 master weights); FP8 with parameters\n"
                      "in f32: delayed (scales from earlier steps), current (scales\n"
-                     "from the tensors themselves) (default fp32)")
+                     "from the tensors themselves), mxfp8 and block (a scale for 32\n"
+                     "or 128 values); nvfp4, FP4 likewise (a scale for 16 values)\n"
+                     "(default fp32)")
           ->expected(1)
           ->type_name("NAME")
           ->check(one_of(kRecipeNames));
   app.add_option("--compare", options.recipes,
                  "Several recipes, one run after the other, such as\n"
-                 "fp32,bf16,delayed,current")
+                 "fp32,bf16,delayed,current,mxfp8,block,nvfp4")
       ->delimiter(',')
       ->type_name("NAME,...")
       ->check(one_of(kRecipeNames))
@@ -142,6 +126,10 @@ void add_model_options(CLI::App& app, TrainOptions& options) {
       ->type_name("X")
       ->check(share())
       ->group(kGroup);
+  app.add_flag("--remake-casts", options.remake_casts,
+               "Backward casts a LayerNormMLP's activations again instead of\n"
+               "keeping the casts: less memory, the same results")
+      ->group(kGroup);
 }
 
 void add_optimizer_options(CLI::App& app, TrainOptions& options) {
@@ -208,47 +196,6 @@ void add_optimizer_options(CLI::App& app, TrainOptions& options) {
       ->group(kGroup);
 }
 
-void add_fp8_options(CLI::App& app, TrainOptions& options) {
-  constexpr const char* kGroup = "FP8 recipes";
-  app.add_option(
-         "--margin", options.margin,
-         fmt::format("delayed: scales are divided by 2^margin (default {})", options.margin))
-      ->type_name("N")
-      ->check(whole_number(-64, 64))
-      ->group(kGroup);
-  app.add_option(
-         "--amax-history-len", options.amax_history_len,
-         fmt::format("delayed: steps whose amax is kept (default {})", options.amax_history_len))
-      ->type_name("N")
-      ->check(whole_number(1, kMaxAmaxHistory))
-      ->group(kGroup);
-  app.add_option("--amax-compute-algo", options.amax_compute_algo,
-                 fmt::format("delayed: what a scale is made from, {}\nof that history (default {})",
-                             fmt::join(kAmaxComputeAlgos, ", "), options.amax_compute_algo))
-      ->type_name("NAME")
-      ->check(one_of(kAmaxComputeAlgos))
-      ->group(kGroup);
-  app.add_option("--fp8-format", options.fp8_format,
-                 fmt::format("hybrid (e4m3 forward, e5m2 for gradients), e4m3 (for all)\n"
-                             "(default {})",
-                             options.fp8_format))
-      ->type_name("NAME")
-      ->check(one_of(kFp8Formats))
-      ->group(kGroup);
-  app.add_option("--backward-override", options.backward_override,
-                 fmt::format("What backward multiplies: none (the forward casts, and a cast\n"
-                             "of the gradient), high_precision (what was cast), dequantized\n"
-                             "(the casts' values); with the last two the gradient is not\n"
-                             "cast (default {})",
-                             options.backward_override))
-      ->type_name("NAME")
-      ->check(one_of(kBackwardOverrides))
-      ->group(kGroup);
-  app.add_flag("--power-of-2-scale", options.power_of_2_scale,
-               "current: scales are rounded down to powers of 2")
-      ->group(kGroup);
-}
-
 template <class T>
 void check_distinct(const char* what, const std::vector<T>& values) {
   if (std::set<T>(values.begin(), values.end()).size() < values.size()) {
@@ -257,57 +204,22 @@ void check_distinct(const char* what, const std::vector<T>& values) {
   }
 }
 
-Fp8Format fp8_format(const TrainOptions& options) {
-  return options.fp8_format == "hybrid" ? Fp8Format::hybrid : Fp8Format::e4m3;
-}
-
-BackwardOverride backward_override(const TrainOptions& options) {
-  if (options.backward_override == "high_precision") return BackwardOverride::high_precision;
-  if (options.backward_override == "dequantized") return BackwardOverride::dequantized;
-  return BackwardOverride::none;
-}
-
-DelayedScaling delayed_scaling(const TrainOptions& options) {
-  return {.margin = options.margin,
-          .format = fp8_format(options),
-          .amax_history_len = options.amax_history_len,
-          .amax_compute_algo = options.amax_compute_algo == "max" ? AmaxComputeAlgo::max
-                                                                  : AmaxComputeAlgo::most_recent,
-          .backward_override = backward_override(options)};
-}
-
-CurrentScaling current_scaling(const TrainOptions& options) {
-  return {.format = fp8_format(options),
-          .power_of_2_scale = options.power_of_2_scale,
-          .backward_override = backward_override(options)};
-}
-
 }  // namespace
 
 void add_options(CLI::App& app, TrainOptions& options) {
   add_run_options(app, options);
   add_model_options(app, options);
   add_optimizer_options(app, options);
-  add_fp8_options(app, options);
+  add_recipe_options(app, options.recipe_options);
 }
 
 void check_together(const CLI::App& app, const TrainOptions& options) {
   check_distinct("--compare", options.recipes);
   check_distinct("--seeds", options.seeds);
-  for (const auto& [name, recipes] : kRecipeOptions) {
-    const bool used = std::any_of(recipes.begin(), recipes.end(), [&](std::string_view recipe) {
-      return std::find(options.recipes.begin(), options.recipes.end(), recipe) !=
-             options.recipes.end();
-    });
-    if (app.count(name) > 0 && !used) {
-      throw UsageError(fmt::format("train: {} is for the recipes {}: got {}", name,
-                                   fmt::join(recipes, ", "), fmt::join(options.recipes, ",")));
-    }
-  }
+  check_recipe_options(app, options.recipes);
 }
 
-ModelConfig model_config(const TrainOptions& options, const Dataset& train,
-                         std::string_view recipe_name) {
+ModelConfig model_config(const TrainOptions& options, const Dataset& train, const Run& run) {
   ModelConfig config;
   config.features = train.features();
   config.classes = train.classes;
@@ -317,9 +229,9 @@ ModelConfig model_config(const TrainOptions& options, const Dataset& train,
   config.activation_type = activation_type_from(options.activation);
   config.norm_type = options.norm == "layernorm" ? NormType::layernorm : NormType::rmsnorm;
   config.dropout = options.dropout;
-  if (recipe_name == kBf16) config.dtype = DType::bf16;
-  if (recipe_name == kDelayed) config.recipe = delayed_scaling(options);
-  if (recipe_name == kCurrent) config.recipe = current_scaling(options);
+  config.remake_casts = options.remake_casts;
+  if (run.recipe == kBf16) config.dtype = DType::bf16;
+  config.recipe = recipe_from(options.recipe_options, run.recipe, run.seed);
   return config;
 }
 

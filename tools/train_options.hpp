@@ -12,14 +12,15 @@
 #include <tape8/tape8.hpp>
 
 #include "model.hpp"
+#include "recipe_options.hpp"
 
 namespace tape8::tools {
 
-inline constexpr std::string_view kFp32 = "fp32";
-inline constexpr std::string_view kBf16 = "bf16";
-inline constexpr std::string_view kDelayed = "delayed";
-inline constexpr std::string_view kCurrent = "current";
-inline constexpr std::array kRecipeNames{kFp32, kBf16, kDelayed, kCurrent};
+/// One recipe with one seed.
+struct Run {
+  std::string recipe;
+  std::uint64_t seed = 1;
+};
 
 /// The options of `tape8 train`. The names have been checked.
 struct TrainOptions {
@@ -46,12 +47,8 @@ struct TrainOptions {
   std::optional<float> clip_grad_norm;
   float label_smoothing = 0.0F;
 
-  int margin = 0;
-  std::int64_t amax_history_len = DelayedScaling{}.amax_history_len;
-  std::string amax_compute_algo = "max";
-  std::string fp8_format = "hybrid";
-  std::string backward_override = "none";
-  bool power_of_2_scale = false;
+  bool remake_casts = false;
+  RecipeOptions recipe_options;
 
   int threads = num_threads();
   std::string log;
@@ -65,7 +62,6 @@ void add_options(CLI::App& app, TrainOptions& options);
 void check_together(const CLI::App& app, const TrainOptions& options);
 
 /// The model of a run over a dataset's examples.
-ModelConfig model_config(const TrainOptions& options, const Dataset& train,
-                         std::string_view recipe_name);
+ModelConfig model_config(const TrainOptions& options, const Dataset& train, const Run& run);
 
 }  // namespace tape8::tools

@@ -104,7 +104,7 @@ Step Trainer::step(const Batch& batch) {
 }
 
 Trainer make_trainer(const TrainOptions& options, const Dataset& train, const Run& run, Rng& rng) {
-  Model model(model_config(options, train, run.recipe), rng);
+  Model model(model_config(options, train, run), rng);
   std::unique_ptr<Optimizer> optimizer = make_optimizer(options, model);
   // Dropout draws from a stream of its own: the order of examples is the same with and without it.
   return {.options = options,
@@ -122,7 +122,7 @@ std::int64_t total_steps(const TrainOptions& options, const Dataset& train) {
 
 RunResult train_once(const TrainOptions& options, const DataSplits& data, const Run& run,
                      const RunObserver& observer) {
-  const DType dtype = model_config(options, data.train, run.recipe).dtype;
+  const DType dtype = model_config(options, data.train, run).dtype;
   Rng rng{run.seed};
   Trainer trainer = make_trainer(options, data.train, run, rng);
   const BatchOptions train_batches{.batch_size = options.batch_size, .dtype = dtype};
@@ -153,7 +153,7 @@ RunResult train_once(const TrainOptions& options, const DataSplits& data, const 
 
 std::vector<float> first_logits(const TrainOptions& options, const DataSplits& data,
                                 const Run& run) {
-  const ModelConfig config = model_config(options, data.train, run.recipe);
+  const ModelConfig config = model_config(options, data.train, run);
   Rng rng{run.seed};
   const Model model(config, rng);
   Batches test = batches(

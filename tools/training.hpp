@@ -15,12 +15,6 @@ struct DataSplits {
   Dataset train, test;
 };
 
-/// One recipe with one seed.
-struct Run {
-  std::string recipe;
-  std::uint64_t seed = 1;
-};
-
 /// What an epoch came to. Losses are means over examples; the training loss is that of the steps
 /// themselves, each before its update.
 struct EpochResult {

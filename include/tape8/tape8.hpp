@@ -35,6 +35,7 @@
 #include <tape8/ops/dropout.hpp>
 #include <tape8/ops/layernorm.hpp>
 #include <tape8/ops/layernorm_dense.hpp>
+#include <tape8/ops/layernorm_mlp.hpp>
 #include <tape8/ops/matmul.hpp>
 #include <tape8/ops/mse_loss.hpp>
 #include <tape8/ops/reduce.hpp>

@@ -6,7 +6,7 @@
 namespace tape8 {
 
 Dense::Dense(const DenseConfig& config, Rng& rng)
-    : quantizer_set_(make_quantizer_set(config.recipe)) {
+    : quantizer_set_(module_quantizers(config.recipe, rng)) {
   const std::int64_t in_features = checked_size("dense", "in_features", config.in_features);
   const std::int64_t out_features = checked_size("dense", "out_features", config.out_features);
   kernel_ = initial_parameter("dense", "kernel", config.kernel_init, {in_features, out_features},

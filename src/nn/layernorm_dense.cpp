@@ -9,7 +9,7 @@ LayerNormDense::LayerNormDense(const LayerNormDenseConfig& config, Rng& rng)
     : norm_type_(config.norm_type),
       zero_centered_gamma_(config.zero_centered_gamma),
       epsilon_(config.epsilon),
-      quantizer_set_(make_quantizer_set(config.recipe)) {
+      quantizer_set_(module_quantizers(config.recipe, rng)) {
   const std::int64_t in_features =
       checked_size("layernorm_dense", "in_features", config.in_features);
   const std::int64_t out_features =

@@ -1,6 +1,6 @@
 #include <tape8/nn/layernorm_mlp.hpp>
 #include <tape8/nn/parameters.hpp>
-#include <tape8/ops/activation.hpp>
+#include <tape8/ops/layernorm_mlp.hpp>
 
 #include "nn/module_parameters.hpp"
 
@@ -34,13 +34,19 @@ DenseConfig dense_2_config(const LayerNormMLPConfig& config) {
 }  // namespace
 
 LayerNormMLP::LayerNormMLP(const LayerNormMLPConfig& config, Rng& rng)
-    : activation_type_(config.activation_type),
-      activation_params_(config.activation_params),
-      dense_1_(dense_1_config(config), rng),
-      dense_2_(dense_2_config(config), rng) {}
+    : dense_1_(dense_1_config(config), rng),
+      dense_2_(dense_2_config(config), rng),
+      options_{.norm_type = config.norm_type,
+               .zero_centered_gamma = config.zero_centered_gamma,
+               .epsilon = config.epsilon,
+               .activation_type = config.activation_type,
+               .activation_params = config.activation_params,
+               .quantizer_sets = {dense_1_.quantizer_set(), dense_2_.quantizer_set()},
+               .remake_casts = config.remake_casts} {}
 
 Variable LayerNormMLP::operator()(const Variable& x) const {
-  return dense_2_(activation(dense_1_(x), activation_type_, {}, activation_params_));
+  return layernorm_mlp(x, dense_1_.gamma(), dense_1_.beta(), {dense_1_.kernel(), dense_2_.kernel()},
+                       {dense_1_.bias(), dense_2_.bias()}, options_);
 }
 
 std::vector<Variable> LayerNormMLP::parameters() const {

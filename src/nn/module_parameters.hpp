@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <string_view>
+#include <variant>
 
 #include <tape8/autograd/variable.hpp>
 #include <tape8/core/rng.hpp>
 #include <tape8/nn/init.hpp>
+#include <tape8/quantize/quantizer.hpp>
 
 #include "core/fail.hpp"
 
@@ -21,6 +23,17 @@ inline std::int64_t checked_size(std::string_view module, std::string_view name,
     fail<OptionError>("{}: {} must be at least 1 and at most 2^40: got {}", module, name, size);
   }
   return size;
+}
+
+/// A module's quantizers. Their random stream is that of a copy of the generator, so that the same
+/// seed gives the same parameters under every recipe.
+inline QuantizerSet module_quantizers(const Recipe& recipe, Rng rng) {
+  QuantizerSet set = make_quantizer_set(recipe);
+  const auto* nvfp4 = std::get_if<NVFP4BlockScaling>(&recipe);
+  if (nvfp4 != nullptr && nvfp4->stochastic_rounding) {
+    set.dgrad.set_random_state({.stream = rng.next()});
+  }
+  return set;
 }
 
 /// A parameter with the values that an initializer makes, which are checked.

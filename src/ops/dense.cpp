@@ -60,7 +60,8 @@ Variable dense(const Variable& x, const Variable& kernel, const Variable& bias,
   const Tensor x_values = x.tensor().contiguous();
   QuantizedTensor x_operand =
       cast_tensor(x_values, set.x, x.dtype(), x_cast_request(sizes, set, will_need)).tensor;
-  SavedMatmul saved = prepare_matmul(sizes, x, std::move(x_operand), kernel, bias, set, will_need);
+  SavedMatmul saved =
+      prepare_matmul(sizes, std::move(x_operand), x.dtype(), kernel, bias, set, will_need);
   Tensor y = matmul_forward(saved, bias, y_shape);
   keep_for_backward(saved, set, QuantizedTensor(x_values), kernel);
 

@@ -51,36 +51,42 @@ void SavedMatmul::visit(SavedVisitor& visitor) const {
 }
 
 MatmulSizes check_matmul(const char* op, const Variable& x, const Variable& kernel,
-                         const Variable& bias, int contracted) {
-  check_given(op, "x", x);
-  check_given(op, "kernel", kernel);
-  check_device(op, "kernel", kernel.tensor(), x.tensor().device());
-  check_compute_dtype(op, "x", x.dtype());
-  check_compute_dtype(op, "kernel", kernel.dtype());
-  check_rank_at_least_1(op, "x", x.shape());
-  check_rank_at_least_1(op, "kernel", kernel.shape());
-  const int x_rank = x.shape().rank();
+                         const Variable& bias, int contracted, const MatmulNames& names) {
+  check_given(op, names.x, x);
+  check_compute_dtype(op, names.x, x.dtype());
+  check_rank_at_least_1(op, names.x, x.shape());
+  return check_matmul(op, x.shape(), x.tensor().device(), kernel, bias, contracted, names);
+}
+
+MatmulSizes check_matmul(const char* op, const Shape& x, const Device& device,
+                         const Variable& kernel, const Variable& bias, int contracted,
+                         const MatmulNames& names) {
+  check_given(op, names.kernel, kernel);
+  check_device(op, names.kernel, kernel.tensor(), device);
+  check_compute_dtype(op, names.kernel, kernel.dtype());
+  check_rank_at_least_1(op, names.kernel, kernel.shape());
+  const int x_rank = x.rank();
   const int kernel_rank = kernel.shape().rank();
   if (contracted > x_rank || contracted > kernel_rank) {
-    fail<ShapeError>("{}: x and kernel must have the {} contracted dimensions: got {} and {}", op,
-                     contracted, to_string(x.shape()), to_string(kernel.shape()));
+    fail<ShapeError>("{}: {} and {} must have the {} contracted dimensions: got {} and {}", op,
+                     names.x, names.kernel, contracted, to_string(x), to_string(kernel.shape()));
   }
   for (int i = 0; i < contracted; ++i) {
     const std::int64_t kernel_size = kernel.shape()[i];
-    const std::int64_t x_size = x.shape()[x_rank - contracted + i];
+    const std::int64_t x_size = x[x_rank - contracted + i];
     if (kernel_size != x_size) {
-      fail<ShapeError>("{}: kernel.shape[{}] (hidden_in) must equal x.shape[{}]: got {} and {}", op,
-                       i, i - contracted, kernel_size, x_size);
+      fail<ShapeError>("{}: {}.shape[{}] (hidden_in) must equal {}.shape[{}]: got {} and {}", op,
+                       names.kernel, i, names.x, i - contracted, kernel_size, x_size);
     }
   }
   const Shape hidden_out = kernel.shape().axes(contracted, kernel_rank);
   if (bias.defined()) {
-    check_given(op, "bias", bias);
-    check_device(op, "bias", bias.tensor(), x.tensor().device());
-    check_compute_dtype(op, "bias", bias.dtype());
-    check_shape(op, "bias", bias.shape(), "of the kernel's hidden_out", hidden_out);
+    check_given(op, names.bias, bias);
+    check_device(op, names.bias, bias.tensor(), device);
+    check_compute_dtype(op, names.bias, bias.dtype());
+    check_shape(op, names.bias, bias.shape(), "of the kernel's hidden_out", hidden_out);
   }
-  return {.m = x.shape().numel(0, x_rank - contracted),
+  return {.m = x.numel(0, x_rank - contracted),
           .n = hidden_out.numel(),
           .k = kernel.shape().numel(0, contracted),
           .contracted = contracted};
@@ -95,22 +101,23 @@ CastRequest x_cast_request(const MatmulSizes& sizes, const QuantizerSet& quantiz
           .flatten_axis = -sizes.contracted};
 }
 
-SavedMatmul prepare_matmul(const MatmulSizes& sizes, const Variable& x, QuantizedTensor x_operand,
+SavedMatmul prepare_matmul(const MatmulSizes& sizes, QuantizedTensor x, DType x_dtype,
                            const Variable& kernel, const Variable& bias,
                            const QuantizerSet& quantizer_set, const MatmulNeeds& will_need) {
   const bool contracts_casts = quantizer_set.backward_override == BackwardOverride::none;
   // Without rows nothing is multiplied: the kernel is not cast, and its scale stands.
   const Quantizer quantizer = sizes.m > 0 ? quantizer_set.kernel : Quantizer{};
+  const Shape x_shape = x.shape();
   return {.sizes = sizes,
-          .x = std::move(x_operand),
-          .kernel = cast_kernel(kernel, quantizer, x.dtype(),
+          .x = std::move(x),
+          .kernel = cast_kernel(kernel, quantizer, x_dtype,
                                 {.usages = {.rowwise = will_need.x && contracts_casts},
                                  .flatten_axis = sizes.contracted}),
           .kernel_lives_on = kernel.state()->weight_casts != nullptr,
-          .x_shape = x.shape(),
+          .x_shape = x_shape,
           .kernel_shape = kernel.shape(),
           .bias_shape = bias.defined() ? bias.shape() : Shape{},
-          .x_dtype = x.dtype(),
+          .x_dtype = x_dtype,
           .kernel_dtype = kernel.dtype(),
           .bias_dtype = bias.defined() ? bias.dtype() : DType::f32,
           .dgrad = contracts_casts ? quantizer_set.dgrad : Quantizer{}};
@@ -148,51 +155,57 @@ Tensor matmul_forward(const SavedMatmul& saved, const Variable& bias, const Shap
   return y;
 }
 
-MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
-                                const MatmulNeeds& needs) {
+CastRequest dy_cast_request(const SavedMatmul& saved, const MatmulNeeds& needs) {
+  return {
+      .usages = {.rowwise = needs.x, .columnwise = needs.kernel},
+      .hadamard = needs.kernel && saved.x.has(Usage::columnwise) && saved.x.columnwise().hadamard,
+      .flatten_axis = saved.x_shape.rank() - saved.sizes.contracted};
+}
+
+MatmulGradients contract_dy(const SavedMatmul& saved, const QuantizedTensor& dy,
+                            const MatmulNeeds& needs) {
   const MatmulSizes& sizes = saved.sizes;
-  Backend& kernels = backend(dy.device());
   MatmulGradients gradients;
-
-  const bool needs_operand = needs.x || needs.kernel;
-  Tensor dbias;
-  if (needs.bias) dbias = Tensor::empty(saved.bias_shape, stat_dtype(saved.x_dtype), dy.device());
-  QuantizedTensor x, kernel;
-  if (needs.kernel) x = for_backward(saved.x, Usage::columnwise);
-  if (needs.x) kernel = for_backward(saved.kernel, Usage::rowwise);
-  const bool hadamard = needs.kernel && x.columnwise().hadamard;
-  const int hidden_out_axis = dy.shape().rank() - (saved.kernel_shape.rank() - sizes.contracted);
-  const QuantizedTensor dy_operand =
-      cast_tensor(dy, needs_operand ? saved.dgrad : Quantizer{}, dy.dtype(),
-                  {.usages = {.rowwise = needs.x, .columnwise = needs.kernel},
-                   .hadamard = hadamard,
-                   .flatten_axis = hidden_out_axis},
-                  dbias.mutable_data())
-          .tensor;
-  if (needs.bias) gradients.bias = dbias.to(saved.bias_dtype);
-
   if (needs.x) {
-    gradients.x = Tensor::empty(saved.x_shape, saved.x_dtype, dy.device());
-    kernels.gemm({.m = sizes.m,
-                  .n = sizes.k,
-                  .k = sizes.n,
-                  .a = gemm_operand(dy_operand, Usage::rowwise, false),
-                  .b = gemm_operand(kernel, Usage::rowwise, true),
-                  .d = output_to(gradients.x)});
+    const Device device = dy.rowwise().data.device();
+    const QuantizedTensor kernel = for_backward(saved.kernel, Usage::rowwise);
+    gradients.x = Tensor::empty(saved.x_shape, saved.x_dtype, device);
+    backend(device).gemm({.m = sizes.m,
+                          .n = sizes.k,
+                          .k = sizes.n,
+                          .a = gemm_operand(dy, Usage::rowwise, false),
+                          .b = gemm_operand(kernel, Usage::rowwise, true),
+                          .d = output_to(gradients.x)});
   }
   if (needs.kernel) {
+    const Device device = dy.columnwise().data.device();
+    const QuantizedTensor x = for_backward(saved.x, Usage::columnwise);
     // The matmul gives f64 where it reads f64, and only there.
     const bool has_f64 = saved.x_dtype == DType::f64 || saved.kernel_dtype == DType::f64;
-    Tensor wgrad = Tensor::empty(
-        saved.kernel_shape, has_f64 ? stat_dtype(saved.x_dtype) : saved.kernel_dtype, dy.device());
-    kernels.gemm({.m = sizes.k,
-                  .n = sizes.n,
-                  .k = hadamard ? transformed_size(sizes.m) : sizes.m,
-                  .a = gemm_operand(x, Usage::columnwise, true),
-                  .b = gemm_operand(dy_operand, Usage::columnwise, false),
-                  .d = output_to(wgrad)});
+    Tensor wgrad = Tensor::empty(saved.kernel_shape,
+                                 has_f64 ? stat_dtype(saved.x_dtype) : saved.kernel_dtype, device);
+    backend(device).gemm({.m = sizes.k,
+                          .n = sizes.n,
+                          .k = x.columnwise().hadamard ? transformed_size(sizes.m) : sizes.m,
+                          .a = gemm_operand(x, Usage::columnwise, true),
+                          .b = gemm_operand(dy, Usage::columnwise, false),
+                          .d = output_to(wgrad)});
     gradients.kernel = wgrad.to(saved.kernel_dtype);
   }
+  return gradients;
+}
+
+MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
+                                const MatmulNeeds& needs) {
+  Tensor dbias;
+  if (needs.bias) dbias = Tensor::empty(saved.bias_shape, stat_dtype(saved.x_dtype), dy.device());
+  const bool needs_operand = needs.x || needs.kernel;
+  const QuantizedTensor operand =
+      cast_tensor(dy, needs_operand ? saved.dgrad : Quantizer{}, dy.dtype(),
+                  dy_cast_request(saved, needs), dbias.mutable_data())
+          .tensor;
+  MatmulGradients gradients = contract_dy(saved, operand, needs);
+  if (needs.bias) gradients.bias = dbias.to(saved.bias_dtype);
   return gradients;
 }
 

@@ -29,7 +29,11 @@ void backward(const Saved& saved, Gradients& gradients) {
   const NormNeeds norm_needs{gradients.needs(kX), gradients.needs(kGamma), gradients.needs(kBeta)};
   const MatmulNeeds needs{norm_needs.any(), gradients.needs(kKernel), gradients.needs(kBias)};
   SavedMatmul operands = saved.matmul;
-  if (saved.norm.runs_again && needs.kernel) operands.x = QuantizedTensor(norm_again(saved.norm));
+  if (saved.norm.runs_again && needs.kernel) {
+    Tensor z = Tensor::empty(saved.norm.x.shape(), saved.norm.x.dtype(), saved.norm.x.device());
+    norm_again(saved.norm, output_to(z));
+    operands.x = QuantizedTensor(std::move(z));
+  }
   MatmulGradients matmul = matmul_backward(operands, gradients.output(), needs);
   if (needs.kernel) gradients.set(kKernel, std::move(matmul.kernel));
   if (needs.bias) gradients.set(kBias, std::move(matmul.bias));
@@ -60,7 +64,7 @@ Variable layernorm_dense(const Variable& x, const Variable& kernel, const Variab
   CastTarget target(set.x, x.shape(), x.dtype(), saved.norm.x.device(),
                     x_cast_request(sizes, set, will_need));
   norm_forward(saved.norm, target.output());
-  saved.matmul = prepare_matmul(sizes, x, target.finish(), kernel, bias, set, will_need);
+  saved.matmul = prepare_matmul(sizes, target.finish(), x.dtype(), kernel, bias, set, will_need);
   const Shape y_shape =
       x.shape().axes(0, x.shape().rank() - 1).joined(kernel.shape().axes(1, kernel.shape().rank()));
   Tensor y = matmul_forward(saved.matmul, bias, y_shape);

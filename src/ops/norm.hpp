@@ -42,8 +42,8 @@ SavedNorm prepare_norm(const Variable& x, const Variable& gamma, const Variable&
 
 /// Writes norm(x) to `y` and the statistics to `saved`.
 void norm_forward(SavedNorm& saved, const Output& y);
-/// norm(x) in x's dtype, computed again.
-Tensor norm_again(const SavedNorm& saved);
+/// Writes norm(x) once more.
+void norm_again(const SavedNorm& saved, const Output& y);
 /// The gradients that are wanted, each in its argument's dtype; the others are undefined.
 NormGradients norm_backward(const SavedNorm& saved, const Tensor& dy, const NormNeeds& needs);
 

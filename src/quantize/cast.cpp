@@ -107,36 +107,33 @@ CastTensor cast_tensor(const Tensor& values, const Quantizer& quantizer, DType d
 
 CastTarget::CastTarget(const Quantizer& quantizer, const Shape& shape, DType dtype,
                        const Device& device, const CastRequest& request)
-    : CastTarget(quantizer, shape, dtype, device, request,
-                 is_delayed(quantizer) ? quantizer.state()->scales() : QuantizerState::Scales{}) {
+    : CastTarget({quantizer, request,
+                  is_delayed(quantizer) ? quantizer.state()->scales() : QuantizerState::Scales{}},
+                 shape, dtype, device) {
   notes_ = true;
 }
 
-CastTarget::CastTarget(const Quantizer& quantizer, const Shape& shape, DType dtype,
-                       const Device& device, const CastRequest& request,
-                       QuantizerState::Scales scales)
-    : quantizer_(quantizer),
-      request_(request),
-      notes_(false),
-      delayed_(is_delayed(quantizer)),
-      scale_(scales.scale) {
+CastTarget::CastTarget(const CastReplay& replay, const Shape& shape, DType dtype,
+                       const Device& device)
+    : replay_(replay) {
+  const Quantizer& quantizer = replay.quantizer;
   if (casts_blocks_at_once(quantizer)) {
-    blocks_.emplace(quantizer, shape, dtype, request, device);
+    blocks_.emplace(quantizer, shape, dtype, replay.request, device);
     return;
   }
   part_.dq_dtype = dtype;
-  if (delayed_) {
-    part_.scale_inv = std::move(scales.scale_inv);
+  if (delayed()) {
+    part_.scale_inv = replay.scales.scale_inv;
     part_.scaling_mode = ScalingMode::per_tensor;
   }
-  part_.data = Tensor::empty(shape, delayed_ ? quantizer.dtype() : dtype, device);
+  part_.data = Tensor::empty(shape, delayed() ? quantizer.dtype() : dtype, device);
 }
 
 Output CastTarget::output() {
   if (blocks_) return {.blocks = &blocks_->output()};
   Output output{.data = part_.data.mutable_data(), .dtype = part_.data.dtype()};
-  if (delayed_) {
-    output.scale = &scale_;
+  if (delayed()) {
+    output.scale = &replay_.scales.scale;
     output.amax = &amax_;
   }
   return output;
@@ -144,18 +141,20 @@ Output CastTarget::output() {
 
 QuantizedTensor CastTarget::finish() {
   if (blocks_) return blocks_->finish();
-  if (!quantizer_) return QuantizedTensor(std::move(part_));
+  const Quantizer& quantizer = replay_.quantizer;
+  if (!quantizer) return QuantizedTensor(std::move(part_));
   QuantizedTensor result;
-  if (delayed_) {
+  if (delayed()) {
     result = QuantizedTensor(std::move(part_));
   } else {
     const Tensor& values = part_.data;
-    const Source source{values, matrix_shape(values.shape(), request_.flatten_axis), nullptr};
-    CastTensor cast = cast_in_two_passes(source, quantizer_, part_.dq_dtype, request_);
+    const CastRequest& request = replay_.request;
+    const Source source{values, matrix_shape(values.shape(), request.flatten_axis), nullptr};
+    CastTensor cast = cast_in_two_passes(source, quantizer, part_.dq_dtype, request);
     amax_ = cast.amax;
     result = std::move(cast.tensor);
   }
-  if (notes_) note_cast(quantizer_, amax_, result.shape().numel());
+  if (notes_) note_cast(quantizer, amax_, result.shape().numel());
   return result;
 }
 

@@ -27,6 +27,14 @@ CastTensor cast_tensor(const Tensor& values, const Quantizer& quantizer, DType d
 /// there were elements.
 void note_cast(const Quantizer& quantizer, Amax amax, std::int64_t elements);
 
+/// How a cast was made: with it the cast can be made again, the same bytes, and nothing is noted.
+/// Not of stochastic rounding.
+struct CastReplay {
+  Quantizer quantizer;
+  CastRequest request;
+  QuantizerState::Scales scales;  // delayed scaling's
+};
+
 /// Where a kernel writes values that a quantizer is to cast, and what becomes of them. Delayed and
 /// block scaling cast them as they are computed; current scaling and NVFP4, whose scale depends on
 /// all of them, need a second pass. Without a quantizer they are stored as `dtype`.
@@ -38,10 +46,7 @@ class CastTarget {
  public:
   CastTarget(const Quantizer& quantizer, const Shape& shape, DType dtype, const Device& device,
              const CastRequest& request = {});
-  /// A cast that was made once before, by a quantizer whose scales were `scales`: the same bytes,
-  /// and nothing is noted.
-  CastTarget(const Quantizer& quantizer, const Shape& shape, DType dtype, const Device& device,
-             const CastRequest& request, QuantizerState::Scales scales);
+  CastTarget(const CastReplay& replay, const Shape& shape, DType dtype, const Device& device);
   CastTarget(const CastTarget&) = delete;
   CastTarget& operator=(const CastTarget&) = delete;
 
@@ -50,15 +55,15 @@ class CastTarget {
   /// After the kernel has run: the tensor. Notes the amax as cast_tensor() does.
   QuantizedTensor finish();
   Amax amax() const { return amax_; }
+  const CastReplay& replay() const { return replay_; }
 
  private:
-  Quantizer quantizer_;
-  CastRequest request_;
-  bool notes_ = true;
+  bool delayed() const { return replay_.scales.scale_inv.defined(); }
+
+  CastReplay replay_;
+  bool notes_ = false;
   QuantizedPart part_;  // what the kernel writes, unless it is blocks_
   std::optional<BlockCast> blocks_;
-  bool delayed_;
-  Scale scale_;
   Amax amax_;
 };
 

@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <set>
 #include <sstream>
@@ -14,17 +15,20 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::array kRecipes{"fp32", "bf16", "delayed", "current", "mxfp8", "block", "nvfp4"};
+const std::string kCompareAll = "--compare fp32,bf16,delayed,current,mxfp8,block,nvfp4";
+
 TEST_CASE("tape8 train: one summary a run, with exactly the promised keys, as its last line") {
-  const Trained trained = train("--compare fp32,bf16,delayed,current --seeds 1,2 --epochs 2");
+  const Trained trained = train(kCompareAll + " --seeds 1,2 --epochs 2");
   INFO(trained.result.err);
   REQUIRE(trained.result.status == 0);
   CHECK(trained.result.err.empty());
-  REQUIRE(trained.events.size() == 4 * 2 * (2 + 1));
+  REQUIRE(trained.events.size() == kRecipes.size() * 2 * (2 + 1));
   const std::set<std::string> keys{"event",         "recipe",     "seed",
                                    "epochs",        "train_loss", "test_loss",
                                    "test_accuracy", "step_ms",    "saved_for_backward_bytes"};
   std::size_t run = 0;
-  for (const std::string recipe : {"fp32", "bf16", "delayed", "current"}) {
+  for (const std::string recipe : kRecipes) {
     for (const int seed : {1, 2}) {
       const json& summary = trained.events[3 * run + 2];
       CAPTURE(summary.dump());
@@ -81,7 +85,7 @@ TEST_CASE("tape8 train: the closing table has each run, a mean for each recipe, 
 }
 
 TEST_CASE("tape8 train: the seed alone decides, not the run nor the threads") {
-  for (const std::string recipe : {"fp32", "bf16", "delayed", "current"}) {
+  for (const std::string recipe : kRecipes) {
     CAPTURE(recipe);
     const std::string arguments = "--epochs 2 --activation swiglu --recipe " + recipe;
     const Trained first = train(arguments + " --seed 5 --threads 1");
@@ -94,7 +98,7 @@ TEST_CASE("tape8 train: the seed alone decides, not the run nor the threads") {
 }
 
 TEST_CASE("tape8 train: every recipe learns the digits") {
-  const Trained trained = train("--compare fp32,bf16,delayed,current --epochs 10 --seed 1");
+  const Trained trained = train(kCompareAll + " --epochs 10 --seed 1");
   REQUIRE(trained.result.status == 0);
   for (const json& summary : summaries(trained)) {
     CAPTURE(summary.dump());
@@ -109,6 +113,9 @@ TEST_CASE("tape8 train: the other options run") {
        {"--hidden 48 --intermediate 96 --layers 3 --norm rmsnorm --activation clamped_swiglu",
         "--recipe delayed --margin 1 --amax-history-len 3 --amax-compute-algo most_recent "
         "--fp8-format e4m3 --check-finite",
+        "--recipe nvfp4 --no-kernel-2d-blocks --no-hadamard-transform --no-stochastic-rounding",
+        "--recipe mxfp8 --fp8-format hybrid --backward-override dequantized --remake-casts",
+        "--recipe block --fp8-format hybrid --backward-override high_precision",
         "--optimizer sgd --lr 0.05 --weight-decay 1e-4 --batch-size 100", "--batch-size 100000"}) {
     CAPTURE(arguments);
     const Trained trained = train("--epochs 1 " + arguments);

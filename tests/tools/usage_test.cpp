@@ -79,10 +79,11 @@ TEST_CASE("tape8: wrong usage is status 2 and one line that says what is allowed
   check_refused("train --recpie fp32", 2, "unknown argument --recpie: the options are --help,");
   check_refused("train digits", 2, "unknown argument digits");
   check_refused("info --verbose", 2, "unknown argument --verbose: the options are --help");
-  check_refused("train --recipe fp8", 2,
-                "--recipe: must be one of fp32, bf16, delayed, current: got fp8");
+  check_refused(
+      "train --recipe fp8", 2,
+      "--recipe: must be one of fp32, bf16, delayed, current, mxfp8, block, nvfp4: got fp8");
   check_refused("train --compare fp32,fp16", 2,
-                "must be one of fp32, bf16, delayed, current: got fp16");
+                "must be one of fp32, bf16, delayed, current, mxfp8, block, nvfp4: got fp16");
   check_refused("train --activation swigul", 2, "must be one of gelu,");
   check_refused("train --norm batchnorm", 2, "must be one of layernorm, rmsnorm: got batchnorm");
   check_refused("train --optimizer adam", 2, "must be one of adamw, sgd: got adam");
@@ -131,9 +132,10 @@ TEST_CASE("tape8: options that do not go together") {
   check_refused("train --compare fp32,bf16 --margin 1", 2,
                 "--margin is for the recipes delayed: got");
   check_refused("train --fp8-format e4m3", 2,
-                "--fp8-format is for the recipes delayed, current: got fp32");
-  check_refused("train --recipe bf16 --backward-override dequantized", 2,
-                "--backward-override is for the recipes delayed, current: got bf16");
+                "--fp8-format is for the recipes delayed, current, mxfp8, block: got fp32");
+  check_refused(
+      "train --recipe bf16 --backward-override dequantized", 2,
+      "--backward-override is for the recipes delayed, current, mxfp8, block, nvfp4: got bf16");
   check_refused("train --recipe delayed --power-of-2-scale", 2,
                 "--power-of-2-scale is for the recipes current: got delayed");
   // 1437 examples make 15 batches of 100.

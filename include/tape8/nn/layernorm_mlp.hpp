@@ -11,6 +11,7 @@
 #include <tape8/nn/dense.hpp>
 #include <tape8/nn/init.hpp>
 #include <tape8/nn/layernorm_dense.hpp>
+#include <tape8/ops/layernorm_mlp.hpp>
 #include <tape8/quantize/recipe.hpp>
 
 namespace tape8 {
@@ -24,6 +25,7 @@ struct LayerNormMLPConfig {
   bool zero_centered_gamma = false;
   float epsilon = 1e-6F;
   bool use_bias = true;
+  bool remake_casts = false;  ///< less memory for more work in backward; see layernorm_mlp()
   Recipe recipe = HighPrecision{};
   DType dtype = DType::f32;  ///< of the parameters
   Initializer kernel_init = lecun_normal();
@@ -32,7 +34,7 @@ struct LayerNormMLPConfig {
 
 /// The MLP half of a transformer layer, without the residual:
 /// x [..., hidden] -> norm -> dense [..., n * intermediate] -> activation -> dense [..., hidden],
-/// where n is the number of parts of the activation.
+/// where n is the number of parts of the activation; one node, see layernorm_mlp().
 /// Copies share the parameters.
 class TAPE8_API LayerNormMLP {
  public:
@@ -46,10 +48,9 @@ class TAPE8_API LayerNormMLP {
   const Dense& dense_2() const { return dense_2_; }
 
  private:
-  ActivationType activation_type_;
-  ActivationParams activation_params_;
   LayerNormDense dense_1_;
   Dense dense_2_;
+  LayerNormMLPOptions options_;
 };
 
 }  // namespace tape8

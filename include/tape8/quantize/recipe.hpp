@@ -29,7 +29,7 @@ enum class AmaxComputeAlgo {
 /// quantized.
 enum class BackwardOverride {
   none,            ///< the casts, and a cast of dy
-  high_precision,  ///< x and kernel as they were before their casts: takes their memory
+  high_precision,  ///< x and kernel as they were before their casts: kept, or computed again
   dequantized,     ///< the values of the casts that fprop used
 };
 

@@ -29,6 +29,7 @@ struct Avx2Math {
   static Vector multiply_add(Vector a, Vector b, Vector sums) {
     return _mm256_fmadd_ps(a, b, sums);
   }
+  static Vector scaled(Vector words, Vector scales) { return _mm256_mul_ps(words, scales); }
 
   template <class T, std::size_t kCount>
   static void copy_front(T* to, const T (&from)[kCount], std::int64_t n) {

@@ -25,6 +25,10 @@ struct Avx512Math {
   static Vector broadcast_word(const std::uint32_t* p) {
     return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(*p)));
   }
+  static Vector broadcast_halves(const std::uint32_t* p, const std::uint32_t* q) {
+    const __m512i low = _mm512_set1_epi32(static_cast<int>(*p));
+    return _mm512_castsi512_ps(_mm512_mask_set1_epi32(low, 0xFF00, static_cast<int>(*q)));
+  }
   static void store(float* p, Vector v) { _mm512_store_ps(p, v); }
   static void store_words(std::uint32_t* p, Vector v) { _mm512_storeu_ps(p, v); }
 
@@ -131,6 +135,21 @@ template <int kRepeat>
   return _mm512_permutexvar_epi8(_mm512_load_si512(kRepeatIndices<kRepeat>.at), bytes);
 }
 
+/// The e2m1 values, twice in bf16, where an index has a bit more than a code.
+struct E2m1Table {
+  alignas(64) float f32[16];
+  alignas(64) std::uint16_t bf16[32];
+  constexpr E2m1Table() : f32{}, bf16{} {
+    for (std::uint32_t i = 0; i < 32; ++i) {
+      const float value = E2m1Format::decode(i & 0xFU);
+      f32[i & 0xFU] = value;
+      bf16[i] = static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, value) >> 16);
+    }
+  }
+};
+
+constexpr E2m1Table kE2m1Table;
+
 struct F32Math : Avx512Math {
   static constexpr int kPerStep = 1;
   static constexpr bool kNarrow = false;
@@ -139,9 +158,17 @@ struct F32Math : Avx512Math {
     return _mm512_fmadd_ps(a, b, sums);
   }
 
+  static Vector scaled(Vector words, Vector scales) { return _mm512_mul_ps(words, scales); }
+
   template <class Format>
   static Vector along_k(const typename Format::Code* p, std::int64_t n) {
-    if constexpr (sizeof(*p) == 1) {
+    if constexpr (__is_same(Format, E2m1Format)) {
+      // Indices are the lowest four bits of each half of 64.
+      const __m512i bytes = _mm512_cvtepu8_epi64(load_16(p, (n + 1) / 2));
+      const __m512i codes = _mm512_or_si512(bytes, _mm512_slli_epi64(bytes, 28));
+      return _mm512_maskz_permutexvar_ps(static_cast<__mmask16>(first(n)), codes,
+                                         _mm512_load_ps(kE2m1Table.f32));
+    } else if constexpr (sizeof(*p) == 1) {
       const __m512i codes = repeat_bytes<4>(_mm512_castsi128_si512(load_16(p, n)));
       return _mm512_castsi512_ps(
           decode_bytes<Format>(codes, 0x4444444444444444U, 0x8888888888888888U));
@@ -169,6 +196,17 @@ struct Bf16Math : Avx512Math {
                             (__m512bh)_mm512_castps_si512(a));
   }
 
+  /// Exact, but for values that are bf16 denormals: any such counts as zero in the dot.
+  static Vector scaled(Vector words, Vector scales) {
+    const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000U));
+    const __m512i pairs = _mm512_castps_si512(words);
+    const Vector even = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)), scales);
+    const Vector odd = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_and_si512(pairs, upper)), scales);
+    // even >> 16 | (odd & upper)
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
+        _mm512_srli_epi32(_mm512_castps_si512(even), 16), _mm512_castps_si512(odd), upper, 0xF8));
+  }
+
   template <class Format>
   static __m512i decode_pairs(__m512i codes) {
     return decode_bytes<Format>(codes, 0x5555555555555555U, 0xAAAAAAAAAAAAAAAAU);
@@ -176,7 +214,13 @@ struct Bf16Math : Avx512Math {
 
   template <class Format>
   static Vector along_k(const typename Format::Code* p, std::int64_t n) {
-    if constexpr (sizeof(*p) == 1) {
+    if constexpr (__is_same(Format, E2m1Format)) {
+      // Indices are the lowest five bits of each half of 32.
+      const __m512i bytes = _mm512_cvtepu8_epi32(load_16(p, (n + 1) / 2));
+      const __m512i codes = _mm512_or_si512(bytes, _mm512_slli_epi32(bytes, 12));
+      return _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(
+          static_cast<__mmask32>(first(n)), codes, _mm512_load_si512(kE2m1Table.bf16)));
+    } else if constexpr (sizeof(*p) == 1) {
       const __m512i bytes = _mm512_castsi256_si512(load_32(p, n));
       return _mm512_castsi512_ps(decode_pairs<Format>(repeat_bytes<2>(bytes)));
     } else {

@@ -88,11 +88,46 @@ struct F32Format {
   [[gnu::always_inline]] static float encode(float value) { return value; }
 };
 
+/// 2^(code - 127), the first of which is a denormal f32; the last code is NaN.
+struct E8m0Format {
+  using Code = std::uint8_t;
+
+  [[gnu::always_inline]] static constexpr float decode(std::uint32_t code) {
+    const std::uint32_t power = code == 0 ? 1U << 22 : code << 23;
+    return bits_float(code == 255 ? 0x7FC00000U : power);
+  }
+};
+
 using F16Format = SmallFloat<std::uint16_t, 5, 10, 0x7BFF, 0x7C00, 0x7E00, false>;
 using E4m3Format = SmallFloat<std::uint8_t, 4, 3, 0x7E, 0x80, 0x7F, true>;
 using E5m2Format = SmallFloat<std::uint8_t, 5, 2, 0x7B, 0x7C, 0x7F, true>;
+/// Of the four bits of a value, two of which lie in a byte. No code is an Inf or a NaN.
+using E2m1Format = SmallFloat<std::uint8_t, 2, 1, 7, 8, 8, true>;
 
-/// Calls visitor(Format{}) with the format of a type whose values are exact in bf16.
+template <class Format>
+inline constexpr int kValuesPerCode = 1;
+template <>
+inline constexpr int kValuesPerCode<E2m1Format> = 2;
+
+/// Value i of an array; where two lie in a byte the first has the lower bits.
+template <class Format>
+[[gnu::always_inline]] inline float decode_at(const typename Format::Code* p, std::int64_t i) {
+  if constexpr (kValuesPerCode<Format> == 2) {
+    const std::uint32_t codes = p[i / 2];
+    return Format::decode(i % 2 == 0 ? codes & 0xFU : codes >> 4);
+  } else {
+    return Format::decode(p[i]);
+  }
+}
+
+/// Calls visitor(Format{}) with an FP8 format.
+template <class Visitor>
+[[gnu::always_inline]] inline auto visit_fp8_format(DType dtype, const Visitor& visitor) {
+  if (dtype == DType::e5m2) return visitor(E5m2Format{});
+  return visitor(E4m3Format{});
+}
+
+/// The same with the format of a type whose values are exact in bf16.
 template <class Visitor>
 [[gnu::always_inline]] inline auto visit_narrow_format(DType dtype, const Visitor& visitor) {
   if (dtype == DType::e4m3) return visitor(E4m3Format{});

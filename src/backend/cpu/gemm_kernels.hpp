@@ -3,12 +3,24 @@
 #include <cstdint>
 
 #include <tape8/core/dtype.hpp>
+#include <tape8/core/scaling.hpp>
 
 namespace tape8::cpu {
 
 // What one instruction set gives to the GEMM. A strip of an operand is packed as steps of ascending
 // k, each step `width` 32-bit words wide: one word a row of a, or a column of b. A word is an f32
 // value, or two bf16 values of neighbouring k with the even one in the low half.
+
+/// The block scales of an operand, one for each block of k and rows.
+struct ScaleSource {
+  ScalingMode mode = ScalingMode::none;
+  const void* data = nullptr;
+  std::int64_t stride_k = 0;     // from one block of k to the next
+  std::int64_t stride_rows = 0;  // from one block of rows to the next
+  int across_bits = 0;           // log2 of the rows of a block
+  std::int64_t first_row = 0;    // where a strip begins
+  std::int64_t first_k = 0;      // likewise; a block of scales begins there
+};
 
 /// A strip as it lies in memory.
 struct StripSource {
@@ -19,6 +31,7 @@ struct StripSource {
   std::int64_t width = 0;     // words a step; those from `count` on are zeros
   std::int64_t count = 0;
   std::int64_t depth = 0;  // k values
+  ScaleSource scales;
 };
 
 /// A finished tile of sums and where it goes.

@@ -95,6 +95,12 @@ struct F32Math : PortableMath {
     return v;
   }
 
+  static Vector scaled(const Vector& words, const Vector& scales) {
+    Vector v;
+    for (int i = 0; i < kLanes; ++i) v.lane[i] = words.lane[i] * scales.lane[i];
+    return v;
+  }
+
   template <class Format>
   static Vector along_k(const typename Format::Code* p, std::int64_t n) {
     Vector v;
@@ -117,11 +123,18 @@ struct Bf16Math : PortableMath {
     return v;
   }
 
-  template <class Format>
-  static Vector along_k(const typename Format::Code* p, std::int64_t n) {
-    Vector v = F32Math::along_k<Format>(p, n);
+  static Vector flushed(Vector v) {
     for (float& value : v.lane) value = flush_input(value);
     return v;
+  }
+
+  static Vector scaled(const Vector& words, const Vector& scales) {
+    return flushed(F32Math::scaled(words, scales));
+  }
+
+  template <class Format>
+  static Vector along_k(const typename Format::Code* p, std::int64_t n) {
+    return flushed(F32Math::along_k<Format>(p, n));
   }
 
   template <class Format>

@@ -12,6 +12,9 @@
 //   kNarrow               takes operands that are exact in bf16, in pairs of k
 //   kPerStep              k values a step: 1 or 2
 //   zero, load, load_words, broadcast_word, store, store_words, multiply_add(a, b, sums)
+//   broadcast_halves(p, q)          words of *p, then as many of *q; where two blocks of scales fit
+//                                   the values of a vector
+//   scaled(words, scales)           values times f32 scales, one a word
 //   transpose(Vector[kLanes])
 //   copy_front(to, from, n)         the first n of an array's values
 //   along_k<Format>(p, n)           words of steps from n neighbours in k; the rest are zeros

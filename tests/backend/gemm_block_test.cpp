@@ -1,0 +1,244 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tape8/core/threads.hpp>
+
+#include "backend/cpu/gemm.hpp"
+#include "backend/gemm_block_support.hpp"
+
+// Products of block-scaled operands, bit for bit.
+
+namespace tape8 {
+namespace {
+
+using namespace gemm_test;
+
+/// a * b over `depth` products in the promised order, every `stride`-th element; NaN elsewhere.
+std::vector<float> promised(const Operand& a, const Operand& b, std::int64_t depth,
+                            std::int64_t stride) {
+  const Size size{a.rows, b.rows, depth};
+  const std::vector<float> rows = a.values(depth);
+  const std::vector<float> cols = b.values(depth);
+  const bool narrow = !a.kind.wide && !b.kind.wide;
+  std::vector<float> d(index(size.m * size.n), kNan);
+  for (std::int64_t i = 0; i < size.m * size.n; i += stride) {
+    d[index(i)] = exact_sum(rows, cols, size, narrow, i / size.n, i % size.n);
+  }
+  return d;
+}
+
+/// Sums in f64. Those in f32 of up to 2200 terms are about sqrt(k) 2^-24 of the largest term off,
+/// which is near the largest sum; 1e-5 of it leaves room, and no block's worth of terms fits.
+void check_against_f64(const Operand& a, const Operand& b, const std::vector<float>& d,
+                       std::int64_t depth, std::int64_t stride) {
+  const std::vector<float> rows = a.values(depth);
+  const std::vector<float> cols = b.values(depth);
+  double largest = 0.0, error = 0.0;
+  bool finite = true;
+  for (std::int64_t i = 0; i < a.rows * b.rows; i += stride) {
+    const float* row = rows.data() + i / b.rows * depth;
+    const float* col = cols.data() + i % b.rows * depth;
+    double sum = 0.0;
+    for (std::int64_t k = 0; k < depth; ++k) sum += static_cast<double>(row[k]) * col[k];
+    finite = finite && std::isfinite(d[index(i)]);
+    largest = std::max(largest, std::fabs(sum));
+    error = std::max(error, std::fabs(d[index(i)] - sum));
+  }
+  CHECK(finite);
+  CHECK(error <= 1e-5 * largest);
+}
+
+struct Options {
+  bool hadamard = false;
+  std::int64_t stride = 1;
+};
+
+/// Every layout that the operands have, on every instruction set.
+void check_product(const Operand& a, const Operand& b, const Options& options = {}) {
+  const std::int64_t depth = options.hadamard ? a.padded_k : a.k;
+  const std::vector<float> expected = promised(a, b, depth, options.stride);
+  check_against_f64(a, b, expected, depth, options.stride);
+  for (const int layout : {0, 1, 2, 3}) {
+    const bool transpose_a = (layout & 2) != 0;
+    const bool transpose_b = (layout & 1) != 0;
+    if (!a.lies(!transpose_a) || !b.lies(transpose_b)) continue;
+    Laid laid_a = a.as_a(transpose_a);
+    Laid laid_b = b.as_b(transpose_b);
+    laid_a.operand.hadamard = laid_b.operand.hadamard = options.hadamard;
+    for (const cpu::Isa isa : cpu::available_isas()) {
+      Memory d(DType::f32, a.rows * b.rows);
+      cpu::gemm(isa, {.m = a.rows,
+                      .n = b.rows,
+                      .k = a.k,
+                      .a = laid_a.operand,
+                      .b = laid_b.operand,
+                      .d = {.data = d.data()}});
+      INFO(cpu::to_string(isa) << " " << describe(a.kind) << " x " << describe(b.kind) << " "
+                               << a.rows << "x" << b.rows << "x" << a.k << " "
+                               << (transpose_a ? 'T' : 'N') << (transpose_b ? 'T' : 'N'));
+      CHECK(differing(d, expected, options.stride) == 0);
+    }
+  }
+}
+
+void check_random(const Kind& a, const Kind& b, const Size& size, std::uint64_t& seed,
+                  const Options& options = {}) {
+  const Operand random_a = random_operand(a, size.m, size.k, ++seed);
+  const Operand random_b = random_operand(b, size.n, size.k, ++seed);
+  check_product(random_a, random_b, options);
+}
+
+bool both_e5m2(const Kind& a, const Kind& b) {
+  return a.dtype == DType::e5m2 && b.dtype == DType::e5m2;
+}
+
+TEST_CASE("gemm blocks: every pair of kinds, in every layout") {
+  std::vector<Kind> kinds(std::begin(kPlainKinds), std::end(kPlainKinds));
+  kinds.insert(kinds.end(), std::begin(kBlockKinds), std::end(kBlockKinds));
+  std::uint64_t seed = 1;
+  for (const Kind& a : kinds) {
+    for (const Kind& b : kinds) {
+      if (both_e5m2(a, b)) continue;
+      if (!is_block_scaled(a.mode) && !is_block_scaled(b.mode)) continue;
+      check_random(a, b, {17, 37, 161}, seed);
+    }
+  }
+}
+
+TEST_CASE("gemm blocks: odd sizes") {
+  const Size sizes[] = {{1, 1, 1},     {1, 37, 17},    {29, 1, 31},   {5, 19, 33},   {16, 65, 16},
+                        {13, 33, 100}, {30, 31, 127},  {15, 50, 128}, {43, 18, 129}, {2, 3, 257},
+                        {150, 5, 47},  {7, 139, 1025}, {259, 290, 40}};
+  std::uint64_t seed = 1000;
+  for (const Kind& kind : kBlockKinds) {
+    const Kind other = kind.dtype == DType::e5m2 ? kBlockKinds[0] : kind;
+    for (const Size& size : sizes) check_random(kind, other, size, seed, {.stride = 5});
+  }
+}
+
+TEST_CASE("gemm blocks: blocks of k begin with blocks of scales") {
+  // Blocks of k hold at most 2048 values, or 1024 in f32; 2 * 1057 and 3 * 739 would not be cut at
+  // a multiple of 32.
+  std::uint64_t seed = 2000;
+  for (const Kind& kind : kBlockKinds) {
+    if (kind.dtype == DType::e5m2) continue;
+    check_random(kind, kind, {19, 35, 2114}, seed, {.stride = 3});
+    check_random(kind, kind, {19, 35, 4434}, seed, {.stride = 3});
+    check_random(kind, kind, {1030, 1, 2500}, seed, {.stride = 17});
+  }
+}
+
+TEST_CASE("gemm blocks: 1024 columns and more, and threads, change no bit") {
+  const int threads = num_threads();
+  std::uint64_t seed = 3000;
+  const Size size{45, 1100, 139};
+  for (const Kind& kind : kBlockKinds) {
+    const Kind other = kind.dtype == DType::e5m2 ? kBlockKinds[0] : kind;
+    const Operand a = random_operand(kind, size.m, size.k, ++seed);
+    const Operand b = random_operand(other, size.n, size.k, ++seed);
+    const Laid laid_a = a.as_a(false);
+    const Laid laid_b = b.as_b(true);
+    std::optional<Memory> first;
+    std::vector<float> amaxes;
+    for (const cpu::Isa isa : cpu::available_isas()) {
+      for (const int count : {1, 2, 3}) {
+        set_num_threads(count);
+        Memory d(DType::bf16, size.m * size.n);
+        Amax amax;
+        cpu::gemm(isa, {.m = size.m,
+                        .n = size.n,
+                        .k = size.k,
+                        .a = laid_a.operand,
+                        .b = laid_b.operand,
+                        .d = {.data = d.data(), .dtype = DType::bf16, .amax = &amax}});
+        if (!first) first = d;
+        INFO(cpu::to_string(isa) << " " << describe(kind) << ", threads: " << count);
+        CHECK(d.bytes() == first->bytes());
+        amaxes.push_back(amax.value);
+      }
+    }
+    CHECK(amaxes.front() > 0.0F);
+    CHECK(std::count(amaxes.begin(), amaxes.end(), amaxes.front()) ==
+          static_cast<std::ptrdiff_t>(amaxes.size()));
+    set_num_threads(threads);
+    check_product(a, b, {.stride = 1009});
+  }
+}
+
+TEST_CASE("gemm blocks: all that the Hadamard transform made of k is contracted") {
+  std::uint64_t seed = 4000;
+  const Kind kind{DType::e2m1, ScalingMode::nvfp4_1d};
+  for (const std::int64_t k : {1, 15, 16, 17, 100, 2049}) {
+    const Operand a = random_operand(kind, 21, k, ++seed);
+    const Operand b = random_operand(kind, 40, k, ++seed);
+    check_product(a, b, {.hadamard = true});
+    check_product(a, b);
+  }
+}
+
+TEST_CASE("gemm blocks: integers are exact") {
+  const Size size{23, 41, 300};
+  for (const Kind& kind : kBlockKinds) {
+    if (kind.wide || kind.dtype == DType::e5m2) continue;
+    // Values 0 to 3 and scales 1, 2 and 4, counted apart from the tables of codes: sums are below
+    // 300 * 12 * 12.
+    std::mt19937_64 engine(17);
+    std::vector<std::int64_t> values[2];
+    std::vector<Operand> operands;
+    for (const int side : {0, 1}) {
+      const std::int64_t rows = side == 0 ? size.m : size.n;
+      Operand operand(kind, rows, size.k);
+      const ScalingBlock block = scaling_block(kind.mode);
+      std::vector<std::int64_t> scales;
+      for (std::int64_t i = 0; i < operand.row_blocks * operand.k_blocks; ++i) {
+        const auto power = static_cast<int>(engine() % 3);
+        scales.push_back(std::int64_t{1} << power);
+        const std::uint32_t codes[] = {std::uint32_t(127 + power) << 23, std::uint32_t(127 + power),
+                                       std::uint32_t(7 + power) << 3};
+        operand.scale(i / operand.k_blocks, i % operand.k_blocks) =
+            codes[is_nvfp4(kind.mode)                  ? 2
+                  : kind.mode == ScalingMode::mxfp8_1d ? 1
+                                                       : 0];
+      }
+      for (std::int64_t i = 0; i < rows * size.k; ++i) {
+        const std::uint64_t value = engine() % 4;
+        constexpr std::uint32_t kE2m1[] = {0, 2, 4, 5};
+        constexpr std::uint32_t kE4m3[] = {0, 0x38, 0x40, 0x44};
+        operand.code(i / size.k, i % size.k) = (is_nvfp4(kind.mode) ? kE2m1 : kE4m3)[value];
+        const std::int64_t at =
+            i / size.k / block.across * operand.k_blocks + i % size.k / block.along;
+        values[side].push_back(static_cast<std::int64_t>(value) * scales[index(at)]);
+      }
+      operands.push_back(operand);
+    }
+    std::vector<float> expected;
+    for (std::int64_t i = 0; i < size.m * size.n; ++i) {
+      std::int64_t sum = 0;
+      for (std::int64_t k = 0; k < size.k; ++k) {
+        sum +=
+            values[0][index(i / size.n * size.k + k)] * values[1][index(i % size.n * size.k + k)];
+      }
+      expected.push_back(static_cast<float>(sum));
+    }
+    const Laid a = operands[0].as_a(false);
+    const Laid b = operands[1].as_b(true);
+    for (const cpu::Isa isa : cpu::available_isas()) {
+      Memory d(DType::f32, size.m * size.n);
+      cpu::gemm(isa, {.m = size.m,
+                      .n = size.n,
+                      .k = size.k,
+                      .a = a.operand,
+                      .b = b.operand,
+                      .d = {.data = d.data()}});
+      INFO(cpu::to_string(isa) << " " << describe(kind));
+      CHECK(differing(d, expected) == 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tape8

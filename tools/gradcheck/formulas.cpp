@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 namespace tape8::tools::gradcheck {
 namespace {
@@ -83,9 +84,9 @@ Matrix norm(const NormFormula& formula, const Matrix& x) {
 }
 
 NormGradients norm_gradients(const NormFormula& formula, const Matrix& x, const Matrix& dy) {
-  const auto cols = static_cast<std::size_t>(x.cols);
   const auto count = static_cast<double>(x.cols);
-  NormGradients result{zeros(x.rows, x.cols), std::vector<double>(cols), column_sums(dy)};
+  Matrix dx = zeros(x.rows, x.cols);
+  Matrix dgamma_terms = dx;
   for (std::int64_t i = 0; i < x.rows; ++i) {
     const Statistics row = statistics(formula, x, i);
     const auto xhat = [&](std::int64_t j) { return (x.at(i, j) - row.mu) * row.rsigma; };
@@ -95,14 +96,14 @@ NormGradients norm_gradients(const NormFormula& formula, const Matrix& x, const 
       const double g = dy.at(i, j) * gamma_at(formula, j);
       mean += formula.type == NormType::layernorm ? g / count : 0.0;
       projection += g * xhat(j) / count;
-      result.dgamma[static_cast<std::size_t>(j)] += dy.at(i, j) * xhat(j);
+      dgamma_terms.at(i, j) = dy.at(i, j) * xhat(j);
     }
     for (std::int64_t j = 0; j < x.cols; ++j) {
       const double g = dy.at(i, j) * gamma_at(formula, j);
-      result.dx.at(i, j) = row.rsigma * (g - mean - xhat(j) * projection);
+      dx.at(i, j) = row.rsigma * (g - mean - xhat(j) * projection);
     }
   }
-  return result;
+  return {std::move(dx), column_sums(dgamma_terms), column_sums(dy)};
 }
 
 Matrix activation(const ActivationType& type, const ClampedSwigluParams& params, const Matrix& x) {

@@ -16,7 +16,7 @@ struct NormFormula {
 
 struct NormGradients {
   Matrix dx;
-  std::vector<double> dgamma, dbeta;
+  ColumnSums dgamma, dbeta;
 };
 
 Matrix norm(const NormFormula& formula, const Matrix& x);

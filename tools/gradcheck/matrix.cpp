@@ -1,5 +1,7 @@
 #include "gradcheck/matrix.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -43,11 +45,21 @@ Matrix product(const Matrix& a, const Matrix& b) {
   return result;
 }
 
-std::vector<double> column_sums(const Matrix& a) {
-  std::vector<double> sums(static_cast<std::size_t>(a.cols));
-  for (std::int64_t i = 0; i < a.rows; ++i) {
-    for (std::int64_t j = 0; j < a.cols; ++j) sums[static_cast<std::size_t>(j)] += a.at(i, j);
+ColumnSums column_sums(const Matrix& terms) {
+  ColumnSums sums{std::vector<double>(static_cast<std::size_t>(terms.cols))};
+  double largest = 0.0;
+  double largest_magnitudes = 0.0;
+  for (std::int64_t j = 0; j < terms.cols; ++j) {
+    double& sum = sums.values[static_cast<std::size_t>(j)];
+    double magnitudes = 0.0;
+    for (std::int64_t i = 0; i < terms.rows; ++i) {
+      sum += terms.at(i, j);
+      magnitudes += std::abs(terms.at(i, j));
+    }
+    largest = std::max(largest, std::abs(sum));
+    largest_magnitudes = std::max(largest_magnitudes, magnitudes);
   }
+  if (largest > 0.0) sums.cancellation = largest_magnitudes / largest;
   return sums;
 }
 

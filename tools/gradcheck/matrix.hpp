@@ -30,7 +30,13 @@ Matrix rounded(const Matrix& values, DType dtype);
 
 Matrix transposed(const Matrix& a);
 Matrix product(const Matrix& a, const Matrix& b);
-std::vector<double> column_sums(const Matrix& a);
+/// Sums over rows, and how much larger than the largest of them the magnitudes are that it was made
+/// of: 1 where nothing cancels.
+struct ColumnSums {
+  std::vector<double> values = {};
+  double cancellation = 1.0;
+};
+ColumnSums column_sums(const Matrix& terms);
 /// Adds `row`, which may be empty, to each row.
 Matrix plus_row(Matrix a, const std::vector<double>& row);
 

@@ -8,7 +8,7 @@
 
 namespace tape8::tools::gradcheck {
 
-/// A norm's options, as layernorm and layernorm_dense have them.
+/// A norm's options, as layernorm, layernorm_dense and layernorm_mlp have them.
 struct NormCase {
   NormType type = NormType::layernorm;
   bool zero_centered_gamma = false;
@@ -16,7 +16,10 @@ struct NormCase {
 
   /// "rmsnorm_zero_centered_no_beta"
   std::string name() const;
-  NormFormula formula(const Tensor& gamma, const Tensor& beta) const;
+  LayerNormOptions options() const;
+  NormFormula formula(const Tensor& gamma, const Tensor& beta_values) const;
+  /// The norm by its op, [rows, hidden] in `dtype`: what layers cast.
+  Tensor values(const Tensor& x, const Tensor& gamma, const Tensor& beta_values, DType dtype) const;
   /// A row of n values that loses its mean, or its length, or both, keeps one or two dimensions
   /// less: what cancels is larger than what remains by about n / (n - lost).
   double cancellation(std::int64_t hidden) const;
@@ -24,7 +27,15 @@ struct NormCase {
 
 /// All that there are: rmsnorm takes no beta.
 std::span<const NormCase> norm_cases();
+/// One of each type, with all that it takes.
+std::span<const NormCase> norm_types();
 
-constexpr float kNormEpsilon = 1e-6F;
+/// The parameters that norms have: gamma clear of 0, beta or none.
+Tensor random_gamma(std::int64_t hidden, DType dtype, Random& random);
+Tensor random_beta(const NormCase& norm, std::int64_t hidden, DType dtype, Random& random);
+
+/// Sums over rows, some of whose terms were rounded to `dtype` before: what cancels in them leaves
+/// its rounding behind. Empty ones are not compared.
+Expected expected_sums(const ColumnSums& sums, DType dtype);
 
 }  // namespace tape8::tools::gradcheck

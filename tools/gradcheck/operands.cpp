@@ -10,44 +10,21 @@
 namespace tape8::tools::gradcheck {
 namespace {
 
+/// What the three products of a matmul and its gradients contract.
+struct Operands {
+  Matrix x, kernel;                    // fprop
+  Matrix x_backward, kernel_backward;  // wgrad, dgrad
+  Matrix dy_for_x, dy_for_kernel;      // dgrad, wgrad
+};
+
 Tensor as_matrix(const Tensor& tensor, const Matrix& form) {
   return tensor.reshape({form.rows, form.cols});
 }
-
-}  // namespace
 
 Products multiply(const Operands& operands) {
   return {.y = product(operands.x, operands.kernel),
           .dx = product(operands.dy_for_x, transposed(operands.kernel_backward)),
           .dkernel = product(transposed(operands.x_backward), operands.dy_for_kernel)};
-}
-
-double cast_tolerance(DType format, bool stochastic) {
-  // Half a unit in the last place; with e2m1, whose largest values are 4 and 6, that is 1/6, and
-  // block scales are rounded to e4m3, 2^-4 off. Stochastic rounding takes either neighbour.
-  double tolerance = 0x1p-4;
-  if (format == DType::e5m2) tolerance = 0x1p-3;
-  if (format == DType::e2m1) tolerance = (stochastic ? 2.0 : 1.0) / 6.0 + 0x1p-4;
-  // Of values that were rounded to 16 bits before.
-  return tolerance + gradcheck_tolerance(DType::bf16);
-}
-
-Matrix checked_cast(std::string name, const QuantizedPart& part, Usage usage, const Matrix& exact,
-                    DType format, bool stochastic, std::vector<Comparison>& casts) {
-  Matrix decoded = decode(part, usage, exact.rows, exact.cols);
-  const Matrix wanted = part.hadamard ? hadamard_transformed(exact) : exact;
-  const Tensor values = Tensor::from(decoded.values, {decoded.rows, decoded.cols});
-  casts.push_back(
-      compare(std::move(name), values,
-              {.values = wanted.values, .tolerance = cast_tolerance(format, stochastic)}));
-  if (part.data.dtype() != format) {
-    Comparison& cast = casts.back();
-    cast.verdict = Verdict::failed;
-    cast.error = std::numeric_limits<double>::infinity();
-    cast.message = fmt::format("{}: is stored in {}, should be in {}", cast.name,
-                               to_string(part.data.dtype()), to_string(format));
-  }
-  return decoded;
 }
 
 Operands exact_operands(const QuantizedMatmul& matmul) {
@@ -99,6 +76,47 @@ Operands cast_operands(const QuantizedMatmul& matmul, std::vector<Comparison>& c
   result.dy_for_x = cast_dy("rowwise cast of dy", Usage::rowwise);
   result.dy_for_kernel = cast_dy("columnwise cast of dy", Usage::columnwise);
   return result;
+}
+
+}  // namespace
+
+double cast_tolerance(DType format, bool stochastic) {
+  // Half a unit in the last place; with e2m1, whose largest values are 4 and 6, that is 1/6, and
+  // block scales are rounded to e4m3, 2^-4 off. Stochastic rounding takes either neighbour.
+  double tolerance = 0x1p-4;
+  if (format == DType::e5m2) tolerance = 0x1p-3;
+  if (format == DType::e2m1) tolerance = (stochastic ? 2.0 : 1.0) / 6.0 + 0x1p-4;
+  // Of values that were rounded to 16 bits before.
+  return tolerance + gradcheck_tolerance(DType::bf16);
+}
+
+Matrix checked_cast(std::string name, const QuantizedPart& part, Usage usage, const Matrix& exact,
+                    DType format, bool stochastic, std::vector<Comparison>& casts) {
+  Matrix decoded = decode(part, usage, exact.rows, exact.cols);
+  const Matrix wanted = part.hadamard ? hadamard_transformed(exact) : exact;
+  const Tensor values = Tensor::from(decoded.values, {decoded.rows, decoded.cols});
+  casts.push_back(
+      compare(std::move(name), values,
+              {.values = wanted.values, .tolerance = cast_tolerance(format, stochastic)}));
+  if (part.data.dtype() != format) {
+    Comparison& cast = casts.back();
+    cast.verdict = Verdict::failed;
+    cast.error = std::numeric_limits<double>::infinity();
+    cast.message = fmt::format("{}: is stored in {}, should be in {}", cast.name,
+                               to_string(part.data.dtype()), to_string(format));
+  }
+  return decoded;
+}
+
+Products exact_products(const QuantizedMatmul& matmul) { return multiply(exact_operands(matmul)); }
+
+Products cast_products(const QuantizedMatmul& matmul, std::vector<Comparison>& casts) {
+  return multiply(cast_operands(matmul, casts));
+}
+
+std::vector<double> if_cast_backward(const RecipeCase& recipe, const Matrix& exact) {
+  return recipe.backward_override == BackwardOverride::high_precision ? std::vector<double>{}
+                                                                      : exact.values;
 }
 
 }  // namespace tape8::tools::gradcheck

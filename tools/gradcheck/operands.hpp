@@ -8,18 +8,10 @@
 
 namespace tape8::tools::gradcheck {
 
-/// What the three products of a matmul and its gradients contract.
-struct Operands {
-  Matrix x, kernel;                    ///< fprop
-  Matrix x_backward, kernel_backward;  ///< wgrad, dgrad
-  Matrix dy_for_x, dy_for_kernel;      ///< dgrad, wgrad
-};
-
+/// A matmul and its gradients.
 struct Products {
   Matrix y, dx, dkernel;
 };
-
-Products multiply(const Operands& operands);
 
 /// A matmul of a recipe: what it was given, and what that is before any cast.
 struct QuantizedMatmul {
@@ -32,10 +24,13 @@ struct QuantizedMatmul {
   Tensor dy;                ///< [rows..., hidden_out...]
 };
 
-/// The operands as they are: without quantization.
-Operands exact_operands(const QuantizedMatmul& matmul);
-/// The operands that the recipe's casts make; `casts` receives how near each is.
-Operands cast_operands(const QuantizedMatmul& matmul, std::vector<Comparison>& casts);
+/// The products of the operands as they are: without quantization.
+Products exact_products(const QuantizedMatmul& matmul);
+/// The products of the operands that the recipe's casts make; `casts` receives how near each is.
+Products cast_products(const QuantizedMatmul& matmul, std::vector<Comparison>& casts);
+
+/// What of exact_products() shows that backward did not quantize; none if it does not.
+std::vector<double> if_cast_backward(const RecipeCase& recipe, const Matrix& exact);
 
 /// A cast, decoded; `casts` receives how near it is to `exact`, and what is wrong with its format.
 Matrix checked_cast(std::string name, const QuantizedPart& part, Usage usage, const Matrix& exact,

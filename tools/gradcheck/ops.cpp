@@ -10,6 +10,7 @@ Subjects all_subjects() {
   add_dense(subjects);
   add_layernorm(subjects);
   add_layernorm_dense(subjects);
+  add_layernorm_mlp(subjects);
   add_matmul(subjects);
   add_elementwise(subjects);
   add_forms(subjects);

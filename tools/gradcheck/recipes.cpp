@@ -1,38 +1,74 @@
 #include "gradcheck/recipes.hpp"
 
-#include <algorithm>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace tape8::tools::gradcheck {
 namespace {
 
-template <class R>
-RecipeCase overridden(RecipeCase base, BackwardOverride override_with) {
-  std::get<R>(base.recipe).backward_override = override_with;
-  base.backward_override = override_with;
-  base.name +=
-      override_with == BackwardOverride::high_precision ? "_high_precision" : "_dequantized";
-  return base;
+std::vector<RecipeCase> make_forward_recipes() {
+  constexpr std::int64_t kHistory = 4;
+  return {
+      {.name = "delayed",
+       .recipe = DelayedScaling{.margin = 1, .amax_history_len = kHistory},
+       .backward = DType::e5m2,
+       .casts_f32 = true},
+      {.name = "delayed_e4m3",
+       .recipe = DelayedScaling{.format = Fp8Format::e4m3, .amax_history_len = kHistory},
+       .casts_f32 = true,
+       .without_headroom = true},
+      {.name = "current", .recipe = CurrentScaling{}, .backward = DType::e5m2},
+      {.name = "current_power_of_2",
+       .recipe = CurrentScaling{.power_of_2_scale = true},
+       .backward = DType::e5m2},
+      {.name = "mxfp8", .recipe = MXFP8BlockScaling{}, .casts_f32 = true},
+      {.name = "mxfp8_hybrid",
+       .recipe = MXFP8BlockScaling{.format = Fp8Format::hybrid},
+       .backward = DType::e5m2,
+       .casts_f32 = true},
+      {.name = "block", .recipe = Float8BlockScaling{}, .casts_f32 = true},
+      {.name = "block_any_scale",
+       .recipe = Float8BlockScaling{.power_of_2_scale = false},
+       .casts_f32 = true},
+      {.name = "nvfp4",
+       .recipe = NVFP4BlockScaling{},
+       .forward = DType::e2m1,
+       .backward = DType::e2m1,
+       .stochastic = true},
+      {.name = "nvfp4_plain",
+       .recipe = NVFP4BlockScaling{.kernel_2d_blocks = false,
+                                   .hadamard_transform = false,
+                                   .stochastic_rounding = false},
+       .forward = DType::e2m1,
+       .backward = DType::e2m1},
+  };
 }
 
-std::vector<RecipeCase> make_recipes() {
-  const RecipeCase delayed{.name = "delayed",
-                           .recipe = DelayedScaling{.amax_history_len = 4},
-                           .backward = DType::e5m2,
-                           .casts_f32 = true};
-  const RecipeCase delayed_e4m3{
-      .name = "delayed_e4m3",
-      .recipe = DelayedScaling{.format = Fp8Format::e4m3, .amax_history_len = 4},
-      .casts_f32 = true};
-  const RecipeCase current{.name = "current", .recipe = CurrentScaling{}, .backward = DType::e5m2};
-  const RecipeCase current_power_of_2{.name = "current_power_of_2",
-                                      .recipe = CurrentScaling{.power_of_2_scale = true},
-                                      .backward = DType::e5m2};
-  std::vector<RecipeCase> all{delayed, delayed_e4m3, current, current_power_of_2};
-  all.push_back(overridden<DelayedScaling>(delayed, BackwardOverride::high_precision));
-  all.push_back(overridden<DelayedScaling>(delayed, BackwardOverride::dequantized));
-  all.push_back(overridden<CurrentScaling>(current, BackwardOverride::high_precision));
-  all.push_back(overridden<CurrentScaling>(current, BackwardOverride::dequantized));
+struct SetOverride {
+  BackwardOverride backward_override;
+
+  void operator()(HighPrecision&) const {}
+  template <class R>
+  void operator()(R& recipe) const {
+    recipe.backward_override = backward_override;
+  }
+};
+
+std::vector<RecipeCase> make_quantized_recipes() {
+  std::vector<RecipeCase> all = make_forward_recipes();
+  for (const RecipeCase& base : forward_recipes()) {
+    for (const auto& [name, backward_override] :
+         {std::pair{"high_precision", BackwardOverride::high_precision},
+          std::pair{"dequantized", BackwardOverride::dequantized}}) {
+      if (base.name != tape8::to_string(base.recipe)) continue;  // not of its variants
+      RecipeCase overridden = base;
+      overridden.name += std::string("_") + name;
+      overridden.backward_override = backward_override;
+      std::visit(SetOverride{backward_override}, overridden.recipe);
+      all.push_back(std::move(overridden));
+    }
+  }
   return all;
 }
 
@@ -44,16 +80,19 @@ const RecipeCase& high_precision() {
 }
 
 std::span<const RecipeCase> quantized_recipes() {
-  static const std::vector<RecipeCase> recipes = make_recipes();
+  static const std::vector<RecipeCase> recipes = make_quantized_recipes();
   return recipes;
 }
 
 std::span<const RecipeCase> forward_recipes() {
-  const std::span<const RecipeCase> all = quantized_recipes();
-  const auto end = std::find_if(all.begin(), all.end(), [](const RecipeCase& recipe) {
-    return recipe.backward_override != BackwardOverride::none;
-  });
-  return all.first(static_cast<std::size_t>(end - all.begin()));
+  static const std::vector<RecipeCase> recipes = make_forward_recipes();
+  return recipes;
+}
+
+QuantizerSet make_quantizers(const RecipeCase& recipe) {
+  QuantizerSet set = make_quantizer_set(recipe.recipe);
+  if (recipe.stochastic) set.dgrad.set_random_state({.stream = 1, .casts = 0});
+  return set;
 }
 
 }  // namespace tape8::tools::gradcheck

@@ -58,6 +58,8 @@ std::string Subject::name() const {
                      variant.empty() ? "" : "/", shape);
 }
 
+bool stands_for_large(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+
 std::string sizes(const Shape& shape) {
   return shape.rank() == 0 ? "scalar" : fmt::format("{}", fmt::join(shape.sizes(), "x"));
 }

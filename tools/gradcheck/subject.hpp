@@ -74,6 +74,9 @@ using Subjects = std::vector<Subject>;
 /// "2x3x17": a tensor's sizes in a name.
 std::string sizes(const Shape& shape);
 
+/// Of the dtypes, those that large shapes are run in: the fastest kernels.
+bool stands_for_large(DType dtype);
+
 /// Calls `add(dtype, recipe)` for what an op may be run in: every dtype without quantization, and
 /// all that quantizers take with each of `recipes`.
 template <class Add>

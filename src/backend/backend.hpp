@@ -47,9 +47,11 @@ struct Input {
   const BlockInput* blocks = nullptr;  // null: not block-scaled; for cast() alone
 };
 
-/// A stream of random numbers. Element e (its index in the matrix as it is cast, row-major) has
-/// 16 bits r of philox(key, {e / 8, its high half | columnwise << 31, cast, its high half}): half
-/// e % 8, low halves first.
+/// A stream of random numbers. Element e (its index in the matrix as it is cast, row-major, rows
+/// past the end counted on) has 16 bits r of philox(key, {e / 8, its high half | columnwise << 31,
+/// cast, its high half}): half e % 8, low halves first. A value v between neighbours, lo <= |v| <=
+/// hi with |v| at most 6, becomes the upper one where (|v| - lo) / (hi - lo) > (r + 0.5) 2^-16: on
+/// average v, and always v where that is exact.
 struct StochasticRounding {
   std::uint64_t key = 0;
   std::uint64_t cast = 0;
@@ -70,7 +72,8 @@ struct BlockPart {
 /// max / amax (1 for an amax of 0, Inf or NaN; at most FLT_MAX), its mantissa cleared with
 /// power_of_2_scale; scale_inv = 1 / scale. nvfp4: with t = 6 * 448 / amax
 /// (FLT_MAX where that is Inf, 1 where it is 0) and tensor_scale_inv = 1 / t, block scale s =
-/// e4m3(block amax / 6 * t), data = e2m1(x * min(1 / (s * tensor_scale_inv), FLT_MAX)).
+/// e4m3(block amax / 6 * t), data = e2m1(x * min(1 / (s * tensor_scale_inv), FLT_MAX)), FLT_MAX for
+/// an s of NaN too.
 struct BlockOutput {
   ScalingMode scaling_mode = ScalingMode::none;
   DType dtype = DType::e4m3;

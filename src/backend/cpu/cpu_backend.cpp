@@ -6,35 +6,27 @@
 #include <initializer_list>
 #include <vector>
 
+#include "backend/cpu/checks.hpp"
+#include "backend/cpu/costs.hpp"
 #include "backend/cpu/dropout_mask.hpp"
 #include "backend/cpu/float64_kernels.hpp"
 #include "backend/cpu/gemm.hpp"
 #include "backend/cpu/kernels.hpp"
 #include "backend/cpu/parallel.hpp"
 #include "backend/cpu/run.hpp"
-#include "core/fail.hpp"
+#include "backend/cpu/tiled_ops.hpp"
 #include "core/logger.hpp"
 
 namespace tape8::cpu {
 namespace {
 
-// About what an element costs on the slowest instruction set with vectors, in nanoseconds.
-constexpr double kCastCost = 0.15;
-constexpr double kActivationCost = 0.4;
-constexpr double kActivationBackwardCost = 0.6;
-constexpr double kNormCost = 0.3;
-constexpr double kNormBackwardCost = 0.6;
-constexpr double kSoftmaxCost = 0.6;
-constexpr double kOptimizerCost = 0.8;
-constexpr double kDropoutCost = 4.0;
-
-const Kernels& kernels_of(Isa isa) {
+KernelSet kernels_of(Isa isa) {
   switch (isa) {
 #if defined(TAPE8_X86_64)
     case Isa::avx512:
-      return avx512_kernels();
+      return {avx512_kernels(), avx512_block_kernels()};
     case Isa::avx2:
-      return avx2_kernels();
+      return {avx2_kernels(), avx2_block_kernels()};
 #else
     case Isa::avx512:
     case Isa::avx2:
@@ -42,7 +34,7 @@ const Kernels& kernels_of(Isa isa) {
     case Isa::portable:
       break;
   }
-  return portable_kernels();
+  return {portable_kernels(), portable_block_kernels()};
 }
 
 void call_value(const CustomActivation& custom, const float* x, float* y, int count) {
@@ -67,14 +59,15 @@ ActivationParts parts_of(const ActivationType& type) {
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(Isa isa) : isa_(isa), kernels_(kernels_of(isa)) {}
+  explicit CpuBackend(Isa isa) : isa_(isa), set_(kernels_of(isa)), kernels_(set_.kernels) {}
 
   std::string_view name() const override { return "cpu"; }
 
   void cast(const CastArgs& args) override {
     const bool f64 = args.x.dtype == DType::f64 || (args.y.data && args.y.dtype == DType::f64);
-    begin("cast", f64, {args.x.dtype}, {args.y});
+    begin("cast", f64, {args.x}, {args.y}, BlockSupport::inputs_and_outputs);
     if (f64) return float64::cast(args);
+    if (args.y.blocks != nullptr) return tiled::cast(set_, args);
     if (args.dbias == nullptr) {
       return run_flat(args.y.amax, args.rows * args.cols, kCastCost, [&](Range elements) {
         return kernels_.cast(args, {{0, 1}, elements}, nullptr);
@@ -88,7 +81,7 @@ class CpuBackend final : public Backend {
 
   void activation(const ActivationArgs& args) override {
     const bool f64 = args.x.dtype == DType::f64;
-    begin("activation", f64, {args.x.dtype}, {args.y});
+    begin("activation", f64, {args.x}, {args.y});
     if (f64) return float64::activation(args);
     const ActivationParts parts = parts_of(args.type);
     if (parts.count == 1) {
@@ -103,7 +96,7 @@ class CpuBackend final : public Backend {
 
   void activation_backward(const ActivationBackwardArgs& args) override {
     const bool f64 = args.x.dtype == DType::f64;
-    begin("activation_backward", f64, {args.dy.dtype, args.x.dtype}, {args.dx});
+    begin("activation_backward", f64, {args.dy, args.x}, {args.dx});
     if (f64) return float64::activation_backward(args);
     const ActivationParts parts = parts_of(args.type);
     if (parts.count == 1 && args.dbias == nullptr) {
@@ -128,7 +121,7 @@ class CpuBackend final : public Backend {
 
   void norm(const NormArgs& args) override {
     const bool f64 = args.x.dtype == DType::f64;
-    begin("norm", f64, {args.x.dtype}, {args.y});
+    begin("norm", f64, {args.x}, {args.y});
     if (f64) return float64::norm(args);
     run(args.y.amax, args.rows, row_cost(kNormCost, args.cols),
         [&](Range rows) { return kernels_.norm(args, rows); });
@@ -136,7 +129,7 @@ class CpuBackend final : public Backend {
 
   void norm_backward(const NormBackwardArgs& args) override {
     const bool f64 = args.x.dtype == DType::f64;
-    begin("norm_backward", f64, {args.dy.dtype, args.x.dtype}, {args.dx});
+    begin("norm_backward", f64, {args.dy, args.x}, {args.dx});
     if (f64) return float64::norm_backward(args);
     run_with_sums<2>(args.dx.amax, args.rows, args.cols, row_cost(kNormBackwardCost, args.cols),
                      {args.dgamma, args.dbeta}, [&](Range rows, const std::array<float*, 2>& sums) {
@@ -144,11 +137,14 @@ class CpuBackend final : public Backend {
                      });
   }
 
-  void gemm(const GemmArgs& args) override { cpu::gemm(isa_, args); }
+  void gemm(const GemmArgs& args) override {
+    check_no_blocks("gemm", args.d);
+    cpu::gemm(isa_, args);
+  }
 
   void softmax_cross_entropy(const SoftmaxCrossEntropyArgs& args) override {
     const bool f64 = args.logits.dtype == DType::f64;
-    begin("softmax_cross_entropy", f64, {args.logits.dtype}, {});
+    begin("softmax_cross_entropy", f64, {args.logits}, {});
     if (f64) return float64::softmax_cross_entropy(args);
     thread_local std::vector<double> memory;
     std::vector<double>& losses = memory;  // the caller's, in every thread of the team
@@ -165,7 +161,7 @@ class CpuBackend final : public Backend {
 
   void softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackwardArgs& args) override {
     const bool f64 = args.logits.dtype == DType::f64;
-    begin("softmax_cross_entropy_backward", f64, {args.logits.dtype}, {args.dlogits});
+    begin("softmax_cross_entropy_backward", f64, {args.logits}, {args.dlogits});
     if (f64) return float64::softmax_cross_entropy_backward(args);
     run(args.dlogits.amax, args.rows, row_cost(kSoftmaxCost, args.classes),
         [&](Range rows) { return kernels_.softmax_cross_entropy_backward(args, rows); });
@@ -173,7 +169,7 @@ class CpuBackend final : public Backend {
 
   void binary(const BinaryArgs& args) override {
     const bool f64 = args.a.dtype == DType::f64 || args.b.dtype == DType::f64;
-    begin("binary", f64, {args.a.dtype, args.b.dtype}, {args.y});
+    begin("binary", f64, {args.a, args.b}, {args.y});
     if (f64) return float64::binary(args);
     run_flat(args.y.amax, args.count, kCastCost,
              [&](Range elements) { return kernels_.binary(args, elements); });
@@ -181,7 +177,7 @@ class CpuBackend final : public Backend {
 
   void scale(const ScaleArgs& args) override {
     const bool f64 = args.x.dtype == DType::f64;
-    begin("scale", f64, {args.x.dtype}, {args.y});
+    begin("scale", f64, {args.x}, {args.y});
     if (f64) return float64::scale(args);
     run_flat(args.y.amax, args.count, kCastCost,
              [&](Range elements) { return kernels_.scale(args, elements); });
@@ -189,7 +185,7 @@ class CpuBackend final : public Backend {
 
   void reduce(const ReduceArgs& args) override {
     const bool f64 = args.x.dtype == DType::f64;
-    begin("reduce", f64, {args.x.dtype}, {args.y});
+    begin("reduce", f64, {args.x}, {args.y});
     if (f64) return float64::reduce(args);
     if (args.inner == 1) return reduce_rows(args);
     const std::int64_t blocks = divide_up(args.inner, kReduceCols);
@@ -208,7 +204,7 @@ class CpuBackend final : public Backend {
 
   void broadcast(const BroadcastArgs& args) override {
     const bool f64 = args.x.dtype == DType::f64;
-    begin("broadcast", f64, {args.x.dtype}, {args.y});
+    begin("broadcast", f64, {args.x}, {args.y});
     if (f64) return float64::broadcast(args);
     if (args.inner == 1) {
       run(args.y.amax, args.outer, row_cost(kCastCost, args.reduced), [&](Range range) {
@@ -226,7 +222,7 @@ class CpuBackend final : public Backend {
 
   void dropout(const DropoutArgs& args) override {
     const bool f64 = args.x.dtype == DType::f64;
-    begin("dropout", f64, {args.x.dtype}, {args.y});
+    begin("dropout", f64, {args.x}, {args.y});
     if (f64) return float64::dropout(args);
     run_flat(args.y.amax, args.count, kDropoutCost,
              [&](Range elements) { return kernels_.dropout(args, keep_elements, elements); });
@@ -234,7 +230,7 @@ class CpuBackend final : public Backend {
 
   void mse(const MseArgs& args) override {
     const bool f64 = args.prediction.dtype == DType::f64 || args.target.dtype == DType::f64;
-    begin("mse", f64, {args.prediction.dtype, args.target.dtype}, {});
+    begin("mse", f64, {args.prediction, args.target}, {});
     if (f64) return float64::mse(args);
     const double sum = sum_chunks(args.count, kCastCost, [&](Range elements) {
       return kernels_.squared_error(args, elements);
@@ -245,7 +241,7 @@ class CpuBackend final : public Backend {
 
   void mse_backward(const MseBackwardArgs& args) override {
     const bool f64 = args.prediction.dtype == DType::f64 || args.target.dtype == DType::f64;
-    begin("mse_backward", f64, {args.prediction.dtype, args.target.dtype}, {args.dprediction});
+    begin("mse_backward", f64, {args.prediction, args.target}, {args.dprediction});
     if (f64) return float64::mse_backward(args);
     run_flat(args.dprediction.amax, args.count, kCastCost,
              [&](Range elements) { return kernels_.mse_backward(args, elements); });
@@ -253,7 +249,7 @@ class CpuBackend final : public Backend {
 
   double sum_of_squares(std::int64_t count, const Input& x) override {
     const bool f64 = x.dtype == DType::f64;
-    begin("sum_of_squares", f64, {x.dtype}, {});
+    begin("sum_of_squares", f64, {x}, {});
     if (f64) return float64::sum_of_squares(count, x);
     return sum_chunks(count, kCastCost,
                       [&](Range elements) { return kernels_.sum_of_squares(x, elements); });
@@ -291,7 +287,7 @@ class CpuBackend final : public Backend {
 
   bool all_finite(std::int64_t count, const Input& x) override {
     const bool f64 = x.dtype == DType::f64;
-    begin("all_finite", f64, {x.dtype}, {});
+    begin("all_finite", f64, {x}, {});
     if (f64) return float64::all_finite(count, x);
     Amax amax;
     run_flat(&amax, count, kCastCost, [&](Range elements) { return kernels_.amax(x, elements); });
@@ -322,28 +318,14 @@ class CpuBackend final : public Backend {
     cast({.rows = 1, .cols = args.outer, .x = {.data = values.data()}, .y = args.y});
   }
 
-  /// Notes the call and refuses types that the kernels do not have, before anything is written.
-  void begin(std::string_view op, bool f64, std::initializer_list<DType> inputs,
-             std::initializer_list<Output> outputs) const {
-    const auto require = [&](DType dtype) {
-      const bool known = is_compute(dtype) || is_fp8(dtype);
-      if (!known || (dtype == DType::f64 && !f64)) {
-        fail<UnsupportedError>(
-            "cpu: {}: takes f32, bf16, f16, e4m3 and e5m2, or f64 with an f64 x: got {}", op,
-            to_string(dtype));
-      }
-    };
-    for (const DType dtype : inputs) require(dtype);
-    for (const Output& output : outputs) {
-      if (output.data != nullptr) require(output.dtype);
-    }
+  /// Notes the call and refuses what the kernels do not have, before anything is written.
+  void begin(std::string_view op, bool f64, std::initializer_list<Input> inputs,
+             std::initializer_list<Output> outputs,
+             BlockSupport block_support = BlockSupport::none) const {
+    check_operands(op, f64, inputs, outputs, block_support);
     if (logger().should_log(spdlog::level::debug)) {
       logger().debug("cpu: {} [{}]", op, f64 ? std::string_view("f64") : to_string(isa_));
     }
-  }
-
-  static double row_cost(double element_cost, std::int64_t cols) {
-    return element_cost * static_cast<double>(cols);
   }
 
   /// One parallel region over the chunks of all tensors.
@@ -351,7 +333,7 @@ class CpuBackend final : public Backend {
   void update(std::string_view op, std::span<const Tensor> tensors, const Kernel& kernel) const {
     std::int64_t chunks = 0;
     for (const Tensor& tensor : tensors) {
-      begin(op, false, {tensor.grad.dtype}, {tensor.copy});
+      begin(op, false, {tensor.grad}, {tensor.copy});
       chunks += divide_up(tensor.count, kChunk);
     }
     for (const Tensor& tensor : tensors) {
@@ -373,6 +355,7 @@ class CpuBackend final : public Backend {
   }
 
   Isa isa_;
+  KernelSet set_;
   const Kernels& kernels_;
 };
 

@@ -10,6 +10,13 @@ namespace tape8::cpu {
 
 inline constexpr std::int32_t kMagnitudeBits = 0x7FFFFFFF;
 inline constexpr std::int32_t kInfinityBits = 0x7F800000;
+inline constexpr std::int32_t kNanBits = 0x7FC00000;
+
+/// |x|'s bits, which as integers are ordered like the values, a NaN above all.
+template <class V>
+[[gnu::always_inline]] inline typename V::Int magnitude(const V& x) {
+  return bits(x) & typename V::Int(kMagnitudeBits);
+}
 
 struct F32Format {
   using Storage = float;
@@ -52,11 +59,13 @@ struct SmallFormat {
   using Storage = StorageType;
   static constexpr bool kScaled = sizeof(Storage) == 1;
   static constexpr unsigned kShift = 23 - kMantissaBits;
-  static constexpr unsigned kSignShift = 32 - 8 * sizeof(Storage);
+  static constexpr unsigned kSignShift = 31 - kExponentBits - kMantissaBits;
+  static constexpr float kLargestValue = __builtin_bit_cast(float, kLargest);
   static constexpr std::int32_t kBias = (1 << (kExponentBits - 1)) - 1;
   static constexpr std::int32_t kCodeMagnitude = (1 << (kExponentBits + kMantissaBits)) - 1;
-  static constexpr float kDecodeScale =
-      kExponentBits == 4 ? 0x1p120F : 0x1p112F;  // 2^(127 - kBias)
+  static constexpr float kDecodeScale = kExponentBits == 2   ? 0x1p126F
+                                        : kExponentBits == 4 ? 0x1p120F
+                                                             : 0x1p112F;  // 2^(127 - kBias)
   static constexpr std::int32_t kFirstSpecial =
       kHasInfinity ? ((1 << kExponentBits) - 1) << kMantissaBits : kNan;
 
@@ -73,11 +82,18 @@ struct SmallFormat {
     return V::from_bits(value | ((code << kSignShift) & Int(~kMagnitudeBits)));
   }
 
+  template <class V>
+  [[gnu::always_inline]] static void store(Storage* p, const V& x) {
+    store_code(p, encode(x));
+  }
+
+  /// The nearest value's code, bits above it zero.
+  ///
   /// f32 addition rounds: next to 1.5 * 2^(e + 23 - mantissa bits) the last place is that of the
   /// format at exponent e, its denormals' for small e. The sum's low bits, with e's own, are the
   /// code.
   template <class V>
-  [[gnu::always_inline]] static void store(Storage* p, const V& x) {
+  [[gnu::always_inline]] static typename V::Int encode(const V& x) {
     using Int = typename V::Int;
     constexpr std::int32_t kFirstExponent =
         128 - kBias;  // of the smallest normal number, as in f32
@@ -89,7 +105,7 @@ struct SmallFormat {
     const V sum = V::from_bits(clamped) + V::from_bits(exponent + Int(kRounder));
     const Int code = bits(sum) + (exponent >> kShift);
     const Int signed_code = select_bits(Int(kCodeMagnitude), code, bits(x) >> kSignShift);
-    store_code(p, select(magnitude > Int(kInfinityBits), Int(kNan), signed_code));
+    return select(magnitude > Int(kInfinityBits), Int(kNan), signed_code);
   }
 
  private:
@@ -114,6 +130,7 @@ struct SmallFormat {
 using F16Format = SmallFormat<std::uint16_t, 5, 10, 0x47800000, 0x7E00, true>;  // up to 2^16
 using E4m3Format = SmallFormat<std::uint8_t, 4, 3, 0x43E00000, 0x7F, false>;    // up to 448
 using E5m2Format = SmallFormat<std::uint8_t, 5, 2, 0x47600000, 0x7F, true>;     // up to 57344
+using E2m1Format = SmallFormat<std::uint8_t, 2, 1, 0x40C00000, 0x7, false>;     // up to 6
 
 /// Calls visit.template operator()<Format>() for a float type of 32 bits or less.
 template <class Visit>

@@ -8,6 +8,7 @@
 #include "backend/cpu/optimizer_kernels.hpp"
 #include "backend/cpu/reduce_kernels.hpp"
 #include "backend/cpu/softmax_kernels.hpp"
+#include "backend/cpu/tile_kernels.hpp"
 
 namespace tape8::cpu {
 
@@ -34,6 +35,8 @@ inline constexpr Kernels kKernels{
     .adamw = adamw<F>,
     .sgd = sgd<F>,
     .amax = amax<F>,
+    .cast_tile = cast_tile<F>,
+    .store_tile = store_tile<F>,
 };
 
 }  // namespace tape8::cpu

@@ -21,6 +21,14 @@ struct Tile {
   Range rows, cols;
 };
 
+/// The f32 values of a tile, between the op that computes them and what becomes of them: row r
+/// begins at values + r * stride. Kernels write whole vectors, and read zeros up to a whole block.
+struct TileValues {
+  float* values = nullptr;
+  std::int64_t stride = 0;
+  float* column_amax = nullptr;  // bits of the largest |value| of each column; null: not wanted
+};
+
 /// Calls a user's function, or its derivative, on a block of values; y may not be x.
 using CustomFunction = void (*)(const CustomActivation&, const float* x, float* y, int count);
 
@@ -83,12 +91,53 @@ struct Kernels {
   AmaxBits (*sgd)(const SgdTensor&, SgdFactors, Range elements);
   /// The largest |value|: finite where all are.
   AmaxBits (*amax)(const Input&, Range elements);
+
+  // Ops by tiles: their values as f32, not rounded to any type.
+  void (*cast_tile)(const CastArgs&, Tile, TileValues, float* dbias);
+  /// Stores a tile of [.., cols] as the op's own kernel does.
+  AmaxBits (*store_tile)(const Output&, std::int64_t cols, Tile, TileValues);
+};
+
+/// Fills `to` with the random bits of elements at, at + 1, ... of a matrix.
+using RandomBits = void (*)(const StochasticRounding&, Usage, std::int64_t at, int count,
+                            std::uint16_t* to);
+
+/// nvfp4's t and 1 / t.
+struct TensorScale {
+  float scale = 1.0F;
+  float scale_inv = 1.0F;
+};
+
+/// A matrix that is cast with block scales, tile by tile.
+struct BlockCast {
+  const BlockOutput* output = nullptr;
+  std::int64_t rows = 0, cols = 0;
+  TensorScale rowwise, columnwise;
+  RandomBits random_bits = nullptr;
+};
+
+/// The kernels of block scales, of one instruction set. A matrix is cast in tiles that begin and
+/// end where blocks do; their rows come some at a time.
+struct BlockKernels {
+  /// Does what needs no more than these rows of a tile.
+  void (*cast_rows)(const BlockCast&, Tile, TileValues);
+  /// Does the rest, with all rows of the tile; overwrites column_amax.
+  void (*cast_band)(const BlockCast&, Tile, TileValues);
+};
+
+/// All kernels of one instruction set.
+struct KernelSet {
+  const Kernels& kernels;
+  const BlockKernels& blocks;
 };
 
 const Kernels& portable_kernels();
+const BlockKernels& portable_block_kernels();
 #if defined(TAPE8_X86_64)
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
+const BlockKernels& avx2_block_kernels();
+const BlockKernels& avx512_block_kernels();
 #endif
 
 }  // namespace tape8::cpu

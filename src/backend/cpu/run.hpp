@@ -69,11 +69,14 @@ inline float* workspace(std::int64_t count) {
 }
 
 /// Calls kernel(Range, sums) -> AmaxBits for blocks of rows, each with sums of its own, and adds
-/// these in ascending order. sums[i] is null where outputs[i] is.
+/// these in ascending order. sums[i] is null where outputs[i] is. Blocks begin where `band_rows`
+/// rows do.
 template <std::size_t N, class Kernel>
 void run_with_sums(Amax* amax, std::int64_t rows, std::int64_t cols, double row_cost,
-                   const std::array<Stat*, N>& outputs, const Kernel& kernel) {
-  const std::int64_t block_rows = std::max(kMinSumRows, divide_up(rows, kMaxSumBlocks));
+                   const std::array<Stat*, N>& outputs, const Kernel& kernel,
+                   std::int64_t band_rows = 1) {
+  const std::int64_t least_rows = std::max(kMinSumRows, divide_up(rows, kMaxSumBlocks));
+  const std::int64_t block_rows = divide_up(least_rows, band_rows) * band_rows;
   const std::int64_t blocks = divide_up(rows, block_rows);
   const std::int64_t stride = cols + kSumPadding;
   float* const partials = workspace(blocks * stride * static_cast<std::int64_t>(N));

@@ -38,6 +38,21 @@ struct Int {
   void store_u16(std::uint16_t* p) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (*this & Int(0xFFFF)).to_words());
   }
+  /// Stores lanes below 16 as half bytes, the first of a byte low.
+  void store_u4(std::uint8_t* p) const {
+    const __m256i low = _mm256_or_si256(lo, _mm256_srli_epi64(lo, 28));
+    const __m256i high = _mm256_or_si256(hi, _mm256_srli_epi64(hi, 28));
+    // Bytes 0 and 8 of each half of low and high go to their places among eight.
+    const __m256i bytes = _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi64x(0xFF)),
+                                          _mm256_slli_epi64(high, 8));
+    const __m256i places =
+        _mm256_setr_epi8(0, 8, -1, -1, 1, 9, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,  //
+                         -1, -1, 0, 8, -1, -1, 1, 9, -1, -1, -1, -1, -1, -1, -1, -1);
+    const __m256i placed = _mm256_shuffle_epi8(bytes, places);
+    _mm_storel_epi64(
+        reinterpret_cast<__m128i*>(p),
+        _mm_or_si128(_mm256_castsi256_si128(placed), _mm256_extracti128_si256(placed, 1)));
+  }
 
   friend Int operator+(Int a, Int b) {
     return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
@@ -82,8 +97,27 @@ struct Int {
     const __m128i w1 = _mm_max_epi32(w2, _mm_shuffle_epi32(w2, _MM_SHUFFLE(2, 3, 0, 1)));
     return _mm_cvtsi128_si32(w1);
   }
+  /// Lane i is the largest lane of rows[i].
+  friend Int reduce_max_each(const Int (&rows)[16]) {
+    return {reduce_max_eight(rows), reduce_max_eight(rows + 8)};
+  }
 
  private:
+  /// Vectors are folded two by two until one is left.
+  static __m256i reduce_max_eight(const Int* rows) {
+    __m256i quarters[4];  // of rows i and i + 4
+    for (int i = 0; i < 4; ++i) {
+      const __m256i a = _mm256_max_epi32(rows[i].lo, rows[i].hi);
+      const __m256i b = _mm256_max_epi32(rows[i + 4].lo, rows[i + 4].hi);
+      quarters[i] = _mm256_max_epi32(_mm256_permute2x128_si256(a, b, 0x20),
+                                     _mm256_permute2x128_si256(a, b, 0x31));
+    }
+    const __m256i even = _mm256_max_epi32(_mm256_unpacklo_epi32(quarters[0], quarters[1]),
+                                          _mm256_unpackhi_epi32(quarters[0], quarters[1]));
+    const __m256i odd = _mm256_max_epi32(_mm256_unpacklo_epi32(quarters[2], quarters[3]),
+                                         _mm256_unpackhi_epi32(quarters[2], quarters[3]));
+    return _mm256_max_epi32(_mm256_unpacklo_epi64(even, odd), _mm256_unpackhi_epi64(even, odd));
+  }
   /// The lanes, each of 16 bits, in their order.
   __m256i to_words() const {
     return _mm256_permute4x64_epi64(_mm256_packus_epi32(lo, hi), _MM_SHUFFLE(3, 1, 2, 0));

@@ -41,6 +41,11 @@ struct Int {
   void store_u16(std::uint16_t* p) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(v));
   }
+  /// Stores lanes below 16 as half bytes, the first of a byte low.
+  void store_u4(std::uint8_t* p) const {
+    const __m512i pairs = _mm512_or_si512(v, _mm512_srli_epi64(v, 28));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm512_cvtepi64_epi8(pairs));
+  }
 
   friend Int operator+(Int a, Int b) { return _mm512_add_epi32(a.v, b.v); }
   friend Int operator-(Int a, Int b) { return _mm512_sub_epi32(a.v, b.v); }
@@ -57,6 +62,26 @@ struct Int {
     return _mm512_ternarylogic_epi32(mask.v, a.v, b.v, 0xCA);
   }
   friend std::int32_t reduce_max(Int a) { return _mm512_reduce_max_epi32(a.v); }
+  /// Lane i is the largest lane of rows[i]: vectors are folded two by two until one is left.
+  friend Int reduce_max_each(const Int (&rows)[16]) {
+    __m512i halves[8];  // of rows i and i + 4 for even halves, i + 8 and i + 12 for odd ones
+    for (int i = 0; i < 8; ++i) {
+      const __m512i a = rows[i / 2 + i % 2 * 8].v, b = rows[i / 2 + i % 2 * 8 + 4].v;
+      halves[i] = _mm512_max_epi32(_mm512_shuffle_i32x4(a, b, _MM_SHUFFLE(1, 0, 1, 0)),
+                                   _mm512_shuffle_i32x4(a, b, _MM_SHUFFLE(3, 2, 3, 2)));
+    }
+    __m512i quarters[4];  // of rows i, i + 4, i + 8, i + 12
+    for (int i = 0; i < 4; ++i) {
+      const __m512i a = halves[2 * i], b = halves[2 * i + 1];
+      quarters[i] = _mm512_max_epi32(_mm512_shuffle_i32x4(a, b, _MM_SHUFFLE(2, 0, 2, 0)),
+                                     _mm512_shuffle_i32x4(a, b, _MM_SHUFFLE(3, 1, 3, 1)));
+    }
+    const __m512i even = _mm512_max_epi32(_mm512_unpacklo_epi32(quarters[0], quarters[1]),
+                                          _mm512_unpackhi_epi32(quarters[0], quarters[1]));
+    const __m512i odd = _mm512_max_epi32(_mm512_unpacklo_epi32(quarters[2], quarters[3]),
+                                         _mm512_unpackhi_epi32(quarters[2], quarters[3]));
+    return _mm512_max_epi32(_mm512_unpacklo_epi64(even, odd), _mm512_unpackhi_epi64(even, odd));
+  }
 };
 
 /// 16 lanes of f32. max and min give b where a lane of a or b is NaN.

@@ -35,6 +35,12 @@ struct Int {
   void store_u16(std::uint16_t* p) const {
     for (int i = 0; i < kLanes; ++i) p[i] = static_cast<std::uint16_t>(v[i]);
   }
+  /// Stores lanes below 16 as half bytes, the first of a byte low.
+  void store_u4(std::uint8_t* p) const {
+    for (int i = 0; i < kLanes; i += 2) {
+      p[i / 2] = static_cast<std::uint8_t>(v[i] | v[i + 1] << 4U);
+    }
+  }
 
   friend Int operator+(Int a, Int b) {
     return generate([&](int i) { return a.v[i] + b.v[i]; });
@@ -76,6 +82,10 @@ struct Int {
     std::int32_t largest = a.lane(0);
     for (int i = 1; i < kLanes; ++i) largest = a.lane(i) > largest ? a.lane(i) : largest;
     return largest;
+  }
+  /// Lane i is the largest lane of rows[i].
+  friend Int reduce_max_each(const Int (&rows)[kLanes]) {
+    return generate([&](int i) { return static_cast<std::uint32_t>(reduce_max(rows[i])); });
   }
 
   template <class Lane>

@@ -55,11 +55,12 @@ ExpectedResults reference(const DenseCase& c, const std::vector<Tensor>& inputs,
   const Matrix dy_rows{x.rows, wanted.y.cols, dy.to_vector<double>()};
   return {
       .output = quantized(plus_row(wanted.y, bias).values, limit, plus_row(exact.y, bias).values),
-      .gradients = {quantized(wanted.dx.values, limit, if_cast_backward(*c.recipe, exact.dx)),
-                    quantized(wanted.dkernel.values, parameter_limit,
-                              if_cast_backward(*c.recipe, exact.dkernel)),
-                    {.values = c.bias ? column_sums(dy_rows).values : std::vector<double>{},
-                     .tolerance = parameter_limit}}};
+      .gradients = {
+          quantized(wanted.dx.values, limit, if_cast_backward(*c.recipe, exact.dx, exact.y.cols)),
+          quantized(wanted.dkernel.values, parameter_limit,
+                    if_cast_backward(*c.recipe, exact.dkernel, x.rows)),
+          {.values = c.bias ? column_sums(dy_rows).values : std::vector<double>{},
+           .tolerance = parameter_limit}}};
 }
 
 Program make(const DenseCase& c, Random& random) {

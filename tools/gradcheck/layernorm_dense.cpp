@@ -66,7 +66,7 @@ ExpectedResults reference(const LayerNormDenseCase& c, const std::vector<Tensor>
       .output = quantized(plus_row(wanted.y, bias).values, limit, plus_row(exact.y, bias).values),
       .gradients = {{.values = gradients.dx.values, .tolerance = tolerance(c.precision(), c.dtype)},
                     quantized(wanted.dkernel.values, parameter_limit,
-                              if_cast_backward(*c.recipe, exact.dkernel)),
+                              if_cast_backward(*c.recipe, exact.dkernel, x.rows)),
                     expected_sums(gradients.dgamma, c.dtype),
                     c.norm.beta ? expected_sums(gradients.dbeta, c.dtype) : Expected{},
                     {.values = c.bias ? column_sums(dy_rows).values : std::vector<double>{},

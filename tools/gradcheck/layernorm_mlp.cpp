@@ -119,7 +119,7 @@ ExpectedResults reference(const MlpCase& c, const std::vector<Tensor>& inputs,
   const DType parameters = inputs[kKernel1].dtype();
   const auto kernel_gradient = [&](const Products& wanted, const Products& exact) {
     return quantized(wanted.dkernel.values, tolerance({}, parameters),
-                     if_cast_backward(*c.recipe, exact.dkernel));
+                     if_cast_backward(*c.recipe, exact.dkernel, x.rows));
   };
   return {.output = quantized(plus_row(wanted_2.y, bias_of(kBias2)).values, limit,
                               plus_row(exact_2.y, bias_of(kBias2)).values),

@@ -114,9 +114,10 @@ Products cast_products(const QuantizedMatmul& matmul, std::vector<Comparison>& c
   return multiply(cast_operands(matmul, casts));
 }
 
-std::vector<double> if_cast_backward(const RecipeCase& recipe, const Matrix& exact) {
-  return recipe.backward_override == BackwardOverride::high_precision ? std::vector<double>{}
-                                                                      : exact.values;
+std::vector<double> if_cast_backward(const RecipeCase& recipe, const Matrix& exact,
+                                     std::int64_t contracted) {
+  const bool shows = recipe.backward_override != BackwardOverride::high_precision && contracted > 1;
+  return shows ? exact.values : std::vector<double>{};
 }
 
 }  // namespace tape8::tools::gradcheck

@@ -29,8 +29,10 @@ Products exact_products(const QuantizedMatmul& matmul);
 /// The products of the operands that the recipe's casts make; `casts` receives how near each is.
 Products cast_products(const QuantizedMatmul& matmul, std::vector<Comparison>& casts);
 
-/// What of exact_products() shows that backward did not quantize; none if it does not.
-std::vector<double> if_cast_backward(const RecipeCase& recipe, const Matrix& exact);
+/// One of exact_products() of backward, if it shows whether that quantized: none with an override,
+/// or where blocks may hold one value each, which scales of any mantissa cast exactly.
+std::vector<double> if_cast_backward(const RecipeCase& recipe, const Matrix& exact,
+                                     std::int64_t contracted);
 
 /// A cast, decoded; `casts` receives how near it is to `exact`, and what is wrong with its format.
 Matrix checked_cast(std::string name, const QuantizedPart& part, Usage usage, const Matrix& exact,

@@ -25,5 +25,6 @@ struct Command {
 /// Each adds its sub-command to the program.
 Command info_command(CLI::App& program);
 Command train_command(CLI::App& program);
+Command gradcheck_command(CLI::App& program);
 
 }  // namespace tape8::tools

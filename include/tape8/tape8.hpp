@@ -16,6 +16,7 @@
 #include <tape8/core/shape.hpp>
 #include <tape8/core/tensor.hpp>
 #include <tape8/core/threads.hpp>
+#include <tape8/gradcheck.hpp>
 #include <tape8/io/dataset.hpp>
 #include <tape8/io/idx.hpp>
 #include <tape8/nn/dense.hpp>

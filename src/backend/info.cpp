@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <array>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <tape8/backend/info.hpp>
 
-#include "backend/cpu/isa.hpp"
+#include "backend/registry.hpp"
+#include "core/fail.hpp"
 
 namespace tape8 {
 namespace {
@@ -28,8 +29,10 @@ BackendInfo info_of(cpu::Isa isa) {
   info.available = std::find(available.begin(), available.end(), isa) != available.end();
   if (!info.available) {
     info.why_not = fmt::format("the machine lacks {}", cpu::missing_features(isa));
-  } else if (isa > cpu::selected_isa()) {
-    info.why_not = fmt::format("TAPE8_ISA={} is in the environment", cpu_isa());
+  } else if (isa > cpu_isa_in_use()) {
+    info.why_not = cpu_isa_in_use() == cpu::selected_isa()
+                       ? fmt::format("TAPE8_ISA={} is in the environment", cpu_isa())
+                       : fmt::format("set_cpu_isa chose {}", cpu_isa());
   }
   return info;
 }
@@ -45,6 +48,16 @@ std::vector<BackendInfo> cpu_isas() {
   return {info_of(cpu::Isa::avx512), info_of(cpu::Isa::avx2), info_of(cpu::Isa::portable)};
 }
 
-std::string cpu_isa() { return std::string(cpu::to_string(cpu::selected_isa())); }
+std::string cpu_isa() { return std::string(cpu::to_string(cpu_isa_in_use())); }
+
+void set_cpu_isa(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const cpu::Isa isa : cpu::available_isas()) {
+    if (cpu::to_string(isa) == name) return use_cpu_isa(isa);
+    names.push_back(cpu::to_string(isa));
+  }
+  fail<OptionError>("set_cpu_isa: must be one of {}, which this machine has: got {}",
+                    fmt::join(names, ", "), name);
+}
 
 }  // namespace tape8

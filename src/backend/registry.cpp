@@ -1,14 +1,44 @@
+#include "backend/registry.hpp"
+
+#include <atomic>
+#include <map>
+#include <memory>
+
 #include "backend/cpu/cpu_backend.hpp"
 #include "core/fail.hpp"
 
 namespace tape8 {
+namespace {
+
+std::atomic<cpu::Isa>& isa_in_use() {
+  static std::atomic<cpu::Isa> isa{cpu::selected_isa()};
+  return isa;
+}
+
+using CpuBackends = std::map<cpu::Isa, std::unique_ptr<Backend>>;
+
+CpuBackends make_cpu_backends() {
+  CpuBackends backends;
+  for (const cpu::Isa isa : cpu::available_isas()) backends[isa] = cpu::make_backend(isa);
+  return backends;
+}
+
+/// All are kept: an op may still run on one while another is chosen.
+Backend& cpu_backend(cpu::Isa isa) {
+  static const CpuBackends backends = make_cpu_backends();
+  return *backends.at(isa);
+}
+
+}  // namespace
+
+cpu::Isa cpu_isa_in_use() { return isa_in_use(); }
+
+void use_cpu_isa(cpu::Isa isa) { isa_in_use() = isa; }
 
 Backend& backend(const Device& device) {
   switch (device.type) {
-    case DeviceType::cpu: {
-      static const std::unique_ptr<Backend> cpu_backend = cpu::make_backend(cpu::selected_isa());
-      return *cpu_backend;
-    }
+    case DeviceType::cpu:
+      return cpu_backend(isa_in_use());
     case DeviceType::cuda:
       break;
   }

@@ -8,7 +8,8 @@ namespace tape8::test {
 namespace {
 
 TEST_CASE("tape8: help and version are asked for, so they are status 0 on standard output") {
-  for (const std::string arguments : {"--help", "-h", "train --help", "info --help", "--version"}) {
+  for (const std::string arguments :
+       {"--help", "-h", "train --help", "gradcheck --help", "info --help", "--version"}) {
     CAPTURE(arguments);
     const ShellResult result = tape8(arguments);
     CHECK(result.status == 0);
@@ -74,8 +75,8 @@ TEST_CASE("tape8 train --help: every option with its default") {
 }
 
 TEST_CASE("tape8: wrong usage is status 2 and one line that says what is allowed") {
-  check_refused("", 2, "one of train, info: got none");
-  check_refused("tarin", 2, "one of train, info: got tarin");
+  check_refused("", 2, "one of train, gradcheck, info: got none");
+  check_refused("tarin", 2, "one of train, gradcheck, info: got tarin");
   check_refused("train --recpie fp32", 2, "unknown argument --recpie: the options are --help,");
   check_refused("train digits", 2, "unknown argument digits");
   check_refused("info --verbose", 2, "unknown argument --verbose: the options are --help");

@@ -86,19 +86,19 @@ Plan make_plan(const GemmArgs& args, const GemmKernel& kernel) {
   const std::int64_t cell_cols =
       divide_up(divide_up(args.n, kernel.cols), plan.grid_cols) * kernel.cols;
   plan.blocks_k = std::max<std::int64_t>(1, divide_up(plan.k, kBlockSteps * kernel.k_per_step));
-  plan.block_k = std::min(round_up(plan.k, kernel.k_multiple),
-                          round_up(divide_up(plan.k, plan.blocks_k), kBlockMultiple));
+  plan.block_k = plan.blocks_k == 1 ? round_up(plan.k, kernel.k_multiple)
+                                    : round_up(divide_up(plan.k, plan.blocks_k), kBlockMultiple);
+  const std::int64_t steps = plan.steps(plan.block_k);
   plan.block_rows = std::min(
       cell_rows, std::max<std::int64_t>(1, kBlockRows / plan.strip_rows) * plan.strip_rows);
-  const std::int64_t steps = plan.steps(plan.block_k);
-  if (plan.blocks_k == 1) {
-    const std::int64_t blocks =
-        std::max<std::int64_t>(1, divide_up(cell_cols * steps, kBlockWords));
-    plan.block_cols = round_up(divide_up(cell_cols, blocks), kernel.cols);
-    plan.partial_rows = cell_rows;
-  } else {
+  plan.block_cols = cell_cols;
+  plan.partial_rows = cell_rows;
+  if (plan.blocks_k > 1) {
     plan.block_cols = std::min(cell_cols, kPartialCols);
     plan.partial_rows = std::min(cell_rows, kPartialRows / plan.strip_rows * plan.strip_rows);
+  } else if (cell_cols * steps > kBlockWords) {
+    const std::int64_t blocks = divide_up(cell_cols * steps, kBlockWords);
+    plan.block_cols = round_up(divide_up(cell_cols, blocks), kernel.cols);
   }
 
   constexpr std::int64_t kAligned = 16;

@@ -68,18 +68,17 @@ void pack(const GemmKernel& kernel, const OperandLayout& operand, Range rows, Ra
           std::int64_t width, float* strip) {
   const std::int64_t element = operand.k_contiguous ? rows.begin * operand.stride + k.begin
                                                     : k.begin * operand.stride + rows.begin;
-  StripSource source{
-      .data = static_cast<const char*>(operand.data) + element * bits(operand.dtype) / 8,
-      .dtype = operand.dtype,
-      .k_contiguous = operand.k_contiguous,
-      .stride = operand.stride,
-      .width = width,
-      .count = rows.size(),
-      .depth = k.size(),
-      .scales = operand.scales};
-  source.scales.first_row = rows.begin;
-  source.scales.first_k = k.begin;
-  kernel.pack(source, reinterpret_cast<std::uint32_t*>(strip));
+  kernel.pack({.data = static_cast<const char*>(operand.data) + element * bits(operand.dtype) / 8,
+               .dtype = operand.dtype,
+               .k_contiguous = operand.k_contiguous,
+               .stride = operand.stride,
+               .width = width,
+               .count = rows.size(),
+               .depth = k.size(),
+               .scales = &operand.scales,
+               .first_row = rows.begin,
+               .first_k = k.begin},
+              reinterpret_cast<std::uint32_t*>(strip));
 }
 
 /// One cell: the loops over blocks and tiles. Returns the largest |value| as bits.

@@ -18,8 +18,6 @@ struct ScaleSource {
   std::int64_t stride_k = 0;     // from one block of k to the next
   std::int64_t stride_rows = 0;  // from one block of rows to the next
   int across_bits = 0;           // log2 of the rows of a block
-  std::int64_t first_row = 0;    // where a strip begins
-  std::int64_t first_k = 0;      // likewise; a block of scales begins there
 };
 
 /// A strip as it lies in memory.
@@ -31,7 +29,9 @@ struct StripSource {
   std::int64_t width = 0;     // words a step; those from `count` on are zeros
   std::int64_t count = 0;
   std::int64_t depth = 0;  // k values
-  ScaleSource scales;
+  const ScaleSource* scales = nullptr;
+  // Where the strip begins in the operand; a block of scales along k begins there as well.
+  std::int64_t first_row = 0, first_k = 0;
 };
 
 /// A finished tile of sums and where it goes.

@@ -92,7 +92,7 @@ void pack_strip(const StripSource& source, std::uint32_t* strip) {
   const auto pack_with = [&](auto blocks) {
     return [&](auto format) { pack_as<Math, decltype(format), decltype(blocks)>(source, strip); };
   };
-  switch (source.scales.mode) {
+  switch (source.scales->mode) {
     case ScalingMode::none:
     case ScalingMode::per_tensor:
       if constexpr (Math::kNarrow) {

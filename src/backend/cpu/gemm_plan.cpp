@@ -9,12 +9,13 @@ namespace tape8::cpu {
 namespace {
 
 // Blocks of packed words: one strip of b and one block of a share the second-level cache while a
-// block of b stays in the third.
+// block of b stays in the third. a is packed once for each block of b.
 constexpr std::int64_t kBlockSteps = 1024;
 constexpr std::int64_t kBlockRows = 64;
-constexpr std::int64_t kBlockCols = 1024;
-/// Rows whose sums are kept across blocks of k.
+constexpr std::int64_t kBlockWords = 1024 * kBlockSteps;
+/// Rows and columns whose sums are kept across blocks of k.
 constexpr std::int64_t kPartialRows = 1024;
+constexpr std::int64_t kPartialCols = 1024;
 /// Blocks of k begin where blocks of scales do.
 constexpr std::int64_t kBlockMultiple = 128;
 static_assert(kBlockSteps % kBlockMultiple == 0, "rounding up must not leave a block empty");
@@ -85,17 +86,22 @@ Plan make_plan(const GemmArgs& args, const GemmKernel& kernel) {
   const std::int64_t cell_cols =
       divide_up(divide_up(args.n, kernel.cols), plan.grid_cols) * kernel.cols;
   plan.blocks_k = std::max<std::int64_t>(1, divide_up(plan.k, kBlockSteps * kernel.k_per_step));
-  plan.block_k = std::min(round_up(plan.k, kernel.k_multiple),
-                          round_up(divide_up(plan.k, plan.blocks_k), kBlockMultiple));
+  plan.block_k = plan.blocks_k == 1 ? round_up(plan.k, kernel.k_multiple)
+                                    : round_up(divide_up(plan.k, plan.blocks_k), kBlockMultiple);
+  const std::int64_t steps = plan.steps(plan.block_k);
   plan.block_rows = std::min(
       cell_rows, std::max<std::int64_t>(1, kBlockRows / plan.strip_rows) * plan.strip_rows);
-  plan.block_cols = std::min(cell_cols, kBlockCols);
-  plan.partial_rows = plan.blocks_k == 1
-                          ? cell_rows
-                          : std::min(cell_rows, kPartialRows / plan.strip_rows * plan.strip_rows);
+  plan.block_cols = cell_cols;
+  plan.partial_rows = cell_rows;
+  if (plan.blocks_k > 1) {
+    plan.block_cols = std::min(cell_cols, kPartialCols);
+    plan.partial_rows = std::min(cell_rows, kPartialRows / plan.strip_rows * plan.strip_rows);
+  } else if (cell_cols * steps > kBlockWords) {
+    const std::int64_t blocks = divide_up(cell_cols * steps, kBlockWords);
+    plan.block_cols = round_up(divide_up(cell_cols, blocks), kernel.cols);
+  }
 
   constexpr std::int64_t kAligned = 16;
-  const std::int64_t steps = plan.steps(plan.block_k);
   plan.a_words = round_up(plan.block_rows * steps + kPackSlack, kAligned);
   plan.b_words = round_up(plan.block_cols * steps + kPackSlack, kAligned);
   plan.sums_words =

@@ -48,17 +48,16 @@ template <class Math, class Blocks>
 class StripScales {
  public:
   explicit StripScales(const StripSource& strip)
-      : scales_(strip.scales),
-        count_(strip.count),
-        depth_(strip.depth),
-        block_(static_cast<const Code*>(strip.scales.data) +
-               strip.scales.first_k / kAlong * strip.scales.stride_k) {}
+      : strip_(strip),
+        scales_(*strip.scales),
+        block_(static_cast<const Code*>(scales_.data) + strip.first_k / kAlong * scales_.stride_k) {
+  }
 
   /// To be called with k in ascending order, with each k that a block begins at.
   void advance(std::int64_t k) {
     if (k % kAlong != 0) return;
     for (std::int64_t i = 0; i < kBlocks; ++i, block_ += scales_.stride_k) {
-      if (k + i * kAlong < depth_) load(words_[i]);
+      if (k + i * kAlong < strip_.depth) load(words_[i]);
     }
   }
 
@@ -85,14 +84,14 @@ class StripScales {
   static_assert(kAlong % kDepth == 0 || kDepth % kAlong == 0);
 
   void load(std::uint32_t* words) const {
-    for (std::int64_t i = 0; i < count_; ++i) {
-      const std::int64_t row = (scales_.first_row + i) >> scales_.across_bits;
+    for (std::int64_t i = 0; i < strip_.count; ++i) {
+      const std::int64_t row = (strip_.first_row + i) >> scales_.across_bits;
       words[i] = decoded_bits<typename Blocks::Scale>(block_[row * scales_.stride_rows]);
     }
   }
 
+  const StripSource& strip_;
   const ScaleSource& scales_;
-  std::int64_t count_, depth_;
   const Code* block_;
   // Zeros where there are no values: these are zeros themselves, and must not become NaN.
   alignas(64) std::uint32_t words_[kBlocks][Math::kVectors * Math::kLanes] = {};

@@ -167,16 +167,33 @@ void apply_part(const ActivationParts& parts, int p, const ActivationParams& par
   multiply_block<F>(value.values, count, y);
 }
 
+/// `count` values of y's row r from column c on, to the next whole vector.
+template <class F>
+void activation_block(const ActivationArgs& args, const ActivationParts& parts, std::int64_t r,
+                      std::int64_t c, int count, float* y) {
+  Block x;
+  for (int p = 0; p < parts.count; ++p) {
+    load_block<F>(args.x, (r * parts.count + p) * args.cols + c, count, x.values);
+    apply_part<F>(parts, p, args.params, count, x.values, y);
+  }
+}
+
 template <class F>
 AmaxBits activation(const ActivationArgs& args, const ActivationParts& parts, Tile tile) {
-  return for_each_block<F>(tile, args.cols, [&](std::int64_t offset, std::int64_t c, int count) {
-    Block x, y;
-    const std::int64_t x_offset = (offset - c) * parts.count + c;
-    for (int p = 0; p < parts.count; ++p) {
-      load_block<F>(args.x, x_offset + p * args.cols, count, x.values);
-      apply_part<F>(parts, p, args.params, count, x.values, y.values);
-    }
-    return store_block<F>(y.values, args.y, offset, count);
+  AmaxBits amax = 0;
+  for_each_row_part<F>(tile, [&](std::int64_t r, std::int64_t c, int count) {
+    Block y;
+    activation_block<F>(args, parts, r, c, count, y.values);
+    amax = larger<F>(amax, store_block<F>(y.values, args.y, r * args.cols + c, count));
+  });
+  return amax;
+}
+
+template <class F>
+void activation_tile(const ActivationArgs& args, const ActivationParts& parts, Tile tile,
+                     TileValues to) {
+  for_each_row_part<F>(tile, [&](std::int64_t r, std::int64_t c, int count) {
+    activation_block<F>(args, parts, r, c, count, tile_place<F>(to, tile, r, c));
   });
 }
 
@@ -223,32 +240,52 @@ void differentiate_part(const ActivationParts& parts, int p, const ActivationPar
   }
 }
 
+/// Calls store(p, dx) with `count` values of dx's row r from column c of part p on, and adds them
+/// to dbias where it is wanted.
+template <class F, class Store>
+void activation_backward_block(const ActivationBackwardArgs& args, const ActivationParts& parts,
+                               std::int64_t r, std::int64_t c, int count, float* dbias,
+                               const Store& store) {
+  Block dy, value[kMaxActivationParts], dx[kMaxActivationParts];
+  load_block<F>(args.dy, r * args.cols + c, count, dy.values);
+  for (int p = 0; p < parts.count; ++p) {
+    float* x = value[p].values;
+    load_block<F>(args.x, (r * parts.count + p) * args.cols + c, count, x);
+    differentiate_part<F>(parts, p, args.params, count, dy.values, x, dx[p].values);
+  }
+  for (int p = 0; p < parts.count; ++p) {
+    for (int q = 0; q < parts.count; ++q) {
+      if (q != p) multiply_block<F>(value[q].values, count, dx[p].values);
+    }
+    if (dbias != nullptr) {
+      fill_tail<F>(dx[p].values, count, 0.0F);
+      add_block<F>(dx[p].values, count, dbias + p * args.cols + c);
+    }
+    store(p, dx[p].values);
+  }
+}
+
 template <class F>
 AmaxBits activation_backward(const ActivationBackwardArgs& args, const ActivationParts& parts,
                              Tile tile, float* dbias) {
   if (dbias != nullptr) clear_sums<F>(dbias, parts.count * args.cols);
-  return for_each_block<F>(tile, args.cols, [&](std::int64_t offset, std::int64_t c, int count) {
-    Block dy, value[kMaxActivationParts], dx[kMaxActivationParts];
-    const std::int64_t x_offset = (offset - c) * parts.count + c;
-    load_block<F>(args.dy, offset, count, dy.values);
-    for (int p = 0; p < parts.count; ++p) {
-      float* x = value[p].values;
-      load_block<F>(args.x, x_offset + p * args.cols, count, x);
-      differentiate_part<F>(parts, p, args.params, count, dy.values, x, dx[p].values);
-    }
-    AmaxBits amax = 0;
-    for (int p = 0; p < parts.count; ++p) {
-      for (int q = 0; q < parts.count; ++q) {
-        if (q != p) multiply_block<F>(value[q].values, count, dx[p].values);
-      }
-      if (dbias != nullptr) {
-        fill_tail<F>(dx[p].values, count, 0.0F);
-        add_block<F>(dx[p].values, count, dbias + p * args.cols + c);
-      }
-      amax =
-          larger<F>(amax, store_block<F>(dx[p].values, args.dx, x_offset + p * args.cols, count));
-    }
-    return amax;
+  AmaxBits amax = 0;
+  for_each_row_part<F>(tile, [&](std::int64_t r, std::int64_t c, int count) {
+    activation_backward_block<F>(args, parts, r, c, count, dbias, [&](int p, float* dx) {
+      const std::int64_t offset = (r * parts.count + p) * args.cols + c;
+      amax = larger<F>(amax, store_block<F>(dx, args.dx, offset, count));
+    });
+  });
+  return amax;
+}
+
+template <class F>
+void activation_backward_tile(const ActivationBackwardArgs& args, const ActivationParts& parts,
+                              Tile tile, TileValues to, std::int64_t part_offset, float* dbias) {
+  for_each_row_part<F>(tile, [&](std::int64_t r, std::int64_t c, int count) {
+    activation_backward_block<F>(args, parts, r, c, count, dbias, [&](int p, const float* dx) {
+      copy_block<F>(dx, count, tile_place<F>(to, tile, r, c) + p * part_offset);
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "backend/cpu/block_cast_kernels.hpp"
+#include "backend/cpu/block_decode_kernels.hpp"
 #include "backend/cpu/kernels.hpp"
 #include "backend/cpu/nvfp4_kernels.hpp"
 
@@ -23,6 +24,8 @@ template <class F>
 inline constexpr BlockKernels kBlockKernels{
     .cast_rows = block_cast_rows<F>,
     .cast_band = block_cast_band<F>,
+    .hadamard_amax = hadamard_amax<F>,
+    .decode_tile = decode_tile<F>,
 };
 
 }  // namespace tape8::cpu

@@ -111,6 +111,12 @@ AmaxBits store_block(float* block, const Output& y, std::int64_t offset, int cou
   });
 }
 
+/// Copies a block, and nothing past it.
+template <class F>
+void copy_block(const float* block, int count, float* to) {
+  convert<F, F32Format, F32Format, false>(block, to, count, 1.0F, 1.0F);
+}
+
 /// sums[i] += block[i] to the next whole vector, where the block holds zeros.
 template <class F>
 [[gnu::flatten]] void add_block(const float* block, int count, float* sums) {
@@ -129,16 +135,30 @@ AmaxBits larger(AmaxBits a, AmaxBits b) {
   return a > b ? a : b;
 }
 
+/// Calls body(row, column, count) for each block of the tile, in row order.
+template <class F, class Body>
+void for_each_row_part(const Tile& tile, const Body& body) {
+  for (std::int64_t r = tile.rows.begin; r < tile.rows.end; ++r) {
+    for (std::int64_t c = tile.cols.begin; c < tile.cols.end; c += kBlock) {
+      body(r, c, block_size<F>(c, tile.cols.end, kBlock));
+    }
+  }
+}
+
+/// Where a matrix's element (r, c) lies among the values of its tile.
+template <class F>
+float* tile_place(const TileValues& values, const Tile& tile, std::int64_t r, std::int64_t c) {
+  return values.values + (r - tile.rows.begin) * values.stride + (c - tile.cols.begin);
+}
+
 /// Calls body(offset in the matrix, column, count) for each block of the tile, in row order; the
 /// largest of what it returns.
 template <class F, class Body>
 AmaxBits for_each_block(const Tile& tile, std::int64_t cols, const Body& body) {
   AmaxBits amax = 0;
-  for (std::int64_t r = tile.rows.begin; r < tile.rows.end; ++r) {
-    for (std::int64_t c = tile.cols.begin; c < tile.cols.end; c += kBlock) {
-      amax = larger<F>(amax, body(r * cols + c, c, block_size<F>(c, tile.cols.end, kBlock)));
-    }
-  }
+  for_each_row_part<F>(tile, [&](std::int64_t r, std::int64_t c, int count) {
+    amax = larger<F>(amax, body(r * cols + c, c, count));
+  });
   return amax;
 }
 

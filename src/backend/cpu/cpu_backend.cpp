@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "backend/cpu/activation_parts.hpp"
 #include "backend/cpu/checks.hpp"
 #include "backend/cpu/costs.hpp"
 #include "backend/cpu/dropout_mask.hpp"
@@ -15,6 +16,7 @@
 #include "backend/cpu/parallel.hpp"
 #include "backend/cpu/run.hpp"
 #include "backend/cpu/tiled_ops.hpp"
+#include "core/fail.hpp"
 #include "core/logger.hpp"
 
 namespace tape8::cpu {
@@ -37,26 +39,6 @@ KernelSet kernels_of(Isa isa) {
   return {portable_kernels(), portable_block_kernels()};
 }
 
-void call_value(const CustomActivation& custom, const float* x, float* y, int count) {
-  const auto size = static_cast<std::size_t>(count);
-  custom.value({x, size}, {y, size});
-}
-
-void call_derivative(const CustomActivation& custom, const float* x, float* y, int count) {
-  const auto size = static_cast<std::size_t>(count);
-  custom.derivative({x, size}, {y, size});
-}
-
-ActivationParts parts_of(const ActivationType& type) {
-  ActivationParts parts{
-      .count = type.count(), .custom_value = call_value, .custom_derivative = call_derivative};
-  for (std::size_t p = 0; p < type.parts().size(); ++p) {
-    parts.acts[p] = type.parts()[p].act();
-    parts.customs[p] = type.parts()[p].custom();
-  }
-  return parts;
-}
-
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(Isa isa) : isa_(isa), set_(kernels_of(isa)), kernels_(set_.kernels) {}
@@ -66,8 +48,13 @@ class CpuBackend final : public Backend {
   void cast(const CastArgs& args) override {
     const bool f64 = args.x.dtype == DType::f64 || (args.y.data && args.y.dtype == DType::f64);
     begin("cast", f64, {args.x}, {args.y}, BlockSupport::inputs_and_outputs);
+    if (f64 && args.hadamard_amax != nullptr) {
+      fail<UnsupportedError>("cpu: cast: takes no hadamard_amax with f64");
+    }
     if (f64) return float64::cast(args);
-    if (args.y.blocks != nullptr) return tiled::cast(set_, args);
+    if (args.x.blocks != nullptr || args.y.blocks != nullptr || args.hadamard_amax != nullptr) {
+      return tiled::cast(set_, args);
+    }
     if (args.dbias == nullptr) {
       return run_flat(args.y.amax, args.rows * args.cols, kCastCost, [&](Range elements) {
         return kernels_.cast(args, {{0, 1}, elements}, nullptr);
@@ -81,8 +68,9 @@ class CpuBackend final : public Backend {
 
   void activation(const ActivationArgs& args) override {
     const bool f64 = args.x.dtype == DType::f64;
-    begin("activation", f64, {args.x}, {args.y});
+    begin("activation", f64, {args.x}, {args.y}, BlockSupport::outputs);
     if (f64) return float64::activation(args);
+    if (args.y.blocks != nullptr) return tiled::activation(set_, args);
     const ActivationParts parts = parts_of(args.type);
     if (parts.count == 1) {
       return run_flat(args.y.amax, args.rows * args.cols, kActivationCost, [&](Range elements) {
@@ -96,8 +84,9 @@ class CpuBackend final : public Backend {
 
   void activation_backward(const ActivationBackwardArgs& args) override {
     const bool f64 = args.x.dtype == DType::f64;
-    begin("activation_backward", f64, {args.dy, args.x}, {args.dx});
+    begin("activation_backward", f64, {args.dy, args.x}, {args.dx}, BlockSupport::outputs);
     if (f64) return float64::activation_backward(args);
+    if (args.dx.blocks != nullptr) return tiled::activation_backward(set_, args);
     const ActivationParts parts = parts_of(args.type);
     if (parts.count == 1 && args.dbias == nullptr) {
       return run_flat(
@@ -121,8 +110,9 @@ class CpuBackend final : public Backend {
 
   void norm(const NormArgs& args) override {
     const bool f64 = args.x.dtype == DType::f64;
-    begin("norm", f64, {args.x}, {args.y});
+    begin("norm", f64, {args.x}, {args.y}, BlockSupport::outputs);
     if (f64) return float64::norm(args);
+    if (args.y.blocks != nullptr) return tiled::norm(set_, args);
     run(args.y.amax, args.rows, row_cost(kNormCost, args.cols),
         [&](Range rows) { return kernels_.norm(args, rows); });
   }

@@ -66,19 +66,27 @@ struct SmallFormat {
   static constexpr float kDecodeScale = kExponentBits == 2   ? 0x1p126F
                                         : kExponentBits == 4 ? 0x1p120F
                                                              : 0x1p112F;  // 2^(127 - kBias)
+  static constexpr bool kHasSpecial = kExponentBits > 2;                  // Inf or NaN
   static constexpr std::int32_t kFirstSpecial =
       kHasInfinity ? ((1 << kExponentBits) - 1) << kMantissaBits : kNan;
+
+  template <class V>
+  [[gnu::always_inline]] static V load(const Storage* p) {
+    return decode<V>(load_code<typename V::Int>(p));
+  }
 
   /// The code, shifted to f32's exponent field, is the value times a power of two; denormals as
   /// well.
   template <class V>
-  [[gnu::always_inline]] static V load(const Storage* p) {
+  [[gnu::always_inline]] static V decode(const typename V::Int& code) {
     using Int = typename V::Int;
-    const Int code = load_code<Int>(p);
     const Int magnitude = code & Int(kCodeMagnitude);
     const V scaled = V::from_bits(magnitude << kShift) * V(kDecodeScale);
-    const Int special = (magnitude << kShift) | Int(kInfinityBits);
-    const Int value = select(magnitude > Int(kFirstSpecial - 1), special, bits(scaled));
+    Int value = bits(scaled);
+    if constexpr (kHasSpecial) {
+      const Int special = (magnitude << kShift) | Int(kInfinityBits);
+      value = select(magnitude > Int(kFirstSpecial - 1), special, value);
+    }
     return V::from_bits(value | ((code << kSignShift) & Int(~kMagnitudeBits)));
   }
 

@@ -35,7 +35,11 @@ inline constexpr Kernels kKernels{
     .adamw = adamw<F>,
     .sgd = sgd<F>,
     .amax = amax<F>,
-    .cast_tile = cast_tile<F>,
+    .load_tile = load_tile<F>,
+    .activation_tile = activation_tile<F>,
+    .activation_backward_tile = activation_backward_tile<F>,
+    .norm_tile = norm_tile<F>,
+    .sum_tile = sum_tile<F>,
     .store_tile = store_tile<F>,
 };
 

@@ -92,8 +92,15 @@ struct Kernels {
   /// The largest |value|: finite where all are.
   AmaxBits (*amax)(const Input&, Range elements);
 
-  // Ops by tiles: their values as f32, not rounded to any type.
-  void (*cast_tile)(const CastArgs&, Tile, TileValues, float* dbias);
+  // Ops by tiles: their values as f32, not rounded to any type. Sums are added to dbias.
+  void (*load_tile)(const Input&, std::int64_t cols, Tile, TileValues);
+  void (*activation_tile)(const ActivationArgs&, const ActivationParts&, Tile, TileValues);
+  /// Part p at values + p * part_offset; the tile is one of dy.
+  void (*activation_backward_tile)(const ActivationBackwardArgs&, const ActivationParts&, Tile,
+                                   TileValues, std::int64_t part_offset, float* dbias);
+  /// Of whole rows.
+  void (*norm_tile)(const NormArgs&, Tile, TileValues);
+  void (*sum_tile)(Tile, TileValues, float* dbias);
   /// Stores a tile of [.., cols] as the op's own kernel does.
   AmaxBits (*store_tile)(const Output&, std::int64_t cols, Tile, TileValues);
 };
@@ -123,6 +130,11 @@ struct BlockKernels {
   void (*cast_rows)(const BlockCast&, Tile, TileValues);
   /// Does the rest, with all rows of the tile; overwrites column_amax.
   void (*cast_band)(const BlockCast&, Tile, TileValues);
+  /// The amax of a tile's columns, transformed.
+  AmaxBits (*hadamard_amax)(Tile, TileValues);
+  /// The values of a tile of a block-scaled matrix [rows, cols]. It begins where blocks of 16 rows
+  /// do, and has room for whole ones.
+  void (*decode_tile)(const Input&, std::int64_t rows, std::int64_t cols, Tile, TileValues);
 };
 
 /// All kernels of one instruction set.

@@ -113,15 +113,15 @@ template <class F>
   });
 }
 
-template <class F>
-AmaxBits norm(const NormArgs& args, Range rows) {
+/// Calls store(x, row, column, count) with the normalized values of each block of the rows.
+template <class F, class Store>
+void normalize_rows(const NormArgs& args, Range rows, const Store& store) {
   RowBlock x, gamma, beta;
   const bool one_block = args.cols <= kRowBlock;
   const Affine<F> affine{static_cast<const float*>(args.gamma),
                          static_cast<const float*>(args.beta),
                          args.zero_centered_gamma ? 1.0F : 0.0F};
   if (one_block) affine.load(0, static_cast<int>(args.cols), gamma.values, beta.values);
-  AmaxBits amax = 0;
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     bool loaded = false;
     const auto read = [&](std::int64_t c, int count) {
@@ -136,10 +136,27 @@ AmaxBits norm(const NormArgs& args, Range rows) {
       read(c, count);
       if (!one_block) affine.load(c, count, gamma.values, beta.values);
       normalize_block<F>(n, gamma.values, beta.values, count, x.values);
-      amax = larger<F>(amax, store_block<F>(x.values, args.y, r * args.cols + c, count));
+      store(x.values, r, c, count);
     });
   }
+}
+
+template <class F>
+AmaxBits norm(const NormArgs& args, Range rows) {
+  AmaxBits amax = 0;
+  normalize_rows<F>(args, rows, [&](float* x, std::int64_t r, std::int64_t c, int count) {
+    amax = larger<F>(amax, store_block<F>(x, args.y, r * args.cols + c, count));
+  });
   return amax;
+}
+
+/// A tile of whole rows.
+template <class F>
+void norm_tile(const NormArgs& args, Tile tile, TileValues to) {
+  normalize_rows<F>(args, tile.rows,
+                    [&](const float* x, std::int64_t r, std::int64_t c, int count) {
+                      copy_block<F>(x, count, tile_place<F>(to, tile, r, c));
+                    });
 }
 
 /// With g = dy * gamma: the sums over a row that its dx needs.

@@ -212,6 +212,21 @@ template <class F, class Rounding>
   }
 }
 
+/// The amax of a band's columns after the transform.
+template <class F>
+[[gnu::flatten]] AmaxBits hadamard_amax(Tile tile, TileValues values) {
+  typename F::Int amax(0);
+  for (std::int64_t r = 0; r < tile.rows.end - tile.rows.begin; r += kNvfp4Block) {
+    for (std::int64_t c = 0; c < tile.cols.end - tile.cols.begin; c += F::kLanes) {
+      Square<F> x;
+      x.load(values.values + r * values.stride + c, values.stride);
+      hadamard_transform(x);
+      amax = max(amax, x.column_amax());
+    }
+  }
+  return reduce_max(amax);
+}
+
 /// What is cast as rows of a tile come: blocks along them.
 template <class F>
 void nvfp4_cast_rows(const BlockCast& cast, Tile tile, TileValues values) {

@@ -28,6 +28,15 @@ struct Int {
     return {_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))),
             _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8)))};
   }
+  /// Half bytes, the first of a byte low.
+  static Int load_u4(const std::uint8_t* p) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    const __m256i low = _mm256_cvtepu8_epi64(bytes);
+    const __m256i high = _mm256_cvtepu8_epi64(_mm_srli_epi64(bytes, 32));
+    return Int(_mm256_or_si256(low, _mm256_slli_epi64(low, 28)),
+               _mm256_or_si256(high, _mm256_slli_epi64(high, 28))) &
+           Int(0xF);
+  }
   /// Stores the low 8 or 16 bits of each lane.
   void store_u8(std::uint8_t* p) const {
     const __m256i words = (*this & Int(0xFF)).to_words();

@@ -34,6 +34,12 @@ struct Int {
   static Int load_u16(const std::uint16_t* p) {
     return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
+  /// Half bytes, the first of a byte low.
+  static Int load_u4(const std::uint8_t* p) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    const __m512i pairs = _mm512_cvtepu8_epi64(bytes);
+    return Int(_mm512_or_si512(pairs, _mm512_slli_epi64(pairs, 28))) & Int(0xF);
+  }
   /// Stores the low 8 or 16 bits of each lane.
   void store_u8(std::uint8_t* p) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v));

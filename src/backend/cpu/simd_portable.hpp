@@ -28,6 +28,10 @@ struct Int {
   static Int load_u16(const std::uint16_t* p) {
     return generate([&](int i) { return std::uint32_t{p[i]}; });
   }
+  /// Half bytes, the first of a byte low.
+  static Int load_u4(const std::uint8_t* p) {
+    return generate([&](int i) { return (std::uint32_t{p[i / 2]} >> (i % 2 * 4)) & 15U; });
+  }
   /// Stores the low 8 or 16 bits of each lane.
   void store_u8(std::uint8_t* p) const {
     for (int i = 0; i < kLanes; ++i) p[i] = static_cast<std::uint8_t>(v[i]);

@@ -8,31 +8,36 @@ namespace tape8::cpu {
 
 // The ends of an op that goes by tiles: values read, sums taken, values stored without blocks.
 
-/// sums[i] += the tile's column i, over ascending rows.
+/// A tile of [.., cols].
 template <class F>
-[[gnu::flatten]] void add_rows(TileValues tile, std::int64_t rows, int count, float* sums) {
-  for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
-    V sum = V::load(sums + i);
-    for (std::int64_t r = 0; r < rows; ++r) sum = sum + V::load(tile.values + r * tile.stride + i);
-    sum.store(sums + i);
+void load_tile(const Input& x, std::int64_t cols, Tile tile, TileValues to) {
+  const auto count = static_cast<int>(tile.cols.end - tile.cols.begin);
+  visit_format(x.dtype, [&]<class From>() {
+    const auto* from = static_cast<const typename From::Storage*>(x.data) + tile.rows.begin * cols +
+                       tile.cols.begin;
+    for (std::int64_t r = 0; r < tile.rows.end - tile.rows.begin; ++r) {
+      convert<F, From, F32Format, false>(from + r * cols, to.values + r * to.stride, count,
+                                         factor<F>(x.scale_inv), 1.0F);
+    }
   });
 }
 
+/// Adds a tile's columns to the sums of the matrix's, over ascending rows.
 template <class F>
-void cast_tile(const CastArgs& args, Tile tile, TileValues to, float* dbias) {
+[[gnu::flatten]] void sum_tile(Tile tile, TileValues values, float* sums) {
   const std::int64_t rows = tile.rows.end - tile.rows.begin;
   const auto count = static_cast<int>(tile.cols.end - tile.cols.begin);
-  visit_format(args.x.dtype, [&]<class From>() {
-    const auto* from = static_cast<const typename From::Storage*>(args.x.data) +
-                       tile.rows.begin * args.cols + tile.cols.begin;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    fill_tail<F>(values.values + r * values.stride, count, 0.0F);
+  }
+  for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
+    float* const place = sums + tile.cols.begin + i;
+    V sum = V::load(place);
     for (std::int64_t r = 0; r < rows; ++r) {
-      convert<F, From, F32Format, false>(from + r * args.cols, to.values + r * to.stride, count,
-                                         factor<F>(args.x.scale_inv), 1.0F);
+      sum = sum + V::load(values.values + r * values.stride + i);
     }
+    sum.store(place);
   });
-  if (dbias == nullptr) return;
-  for (std::int64_t r = 0; r < rows; ++r) fill_tail<F>(to.values + r * to.stride, count, 0.0F);
-  add_rows<F>(to, rows, count, dbias + tile.cols.begin);
 }
 
 template <class F>

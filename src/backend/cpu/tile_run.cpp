@@ -12,8 +12,9 @@ namespace tape8::cpu {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};  // of whole vectors
-constexpr std::int64_t kVector = 16;
+constexpr std::int64_t kVector = 16;        // values
 
+constexpr std::int64_t kBandRows = 32;          // where no blocks decide
 constexpr std::int64_t kTileSize = 128 * 1024;  // values in the second-level cache
 constexpr std::int64_t kStripSize = 4 * 1024;   // values in the first
 
@@ -54,25 +55,35 @@ bool is_2d(ScalingMode mode) {
 }  // namespace
 
 TileRun::TileRun(const KernelSet& set, std::int64_t rows, std::int64_t cols, std::int64_t parts,
-                 TileWidth width, const Output& output)
-    : set_(set), output_(output), parts_(parts), cast_{output.blocks, rows, parts * cols, {}, {}} {
-  const ScalingMode mode = output.blocks->scaling_mode;
-  if (is_nvfp4(mode)) {
-    cast_.rowwise = tensor_scale(output.blocks->rowwise);
-    cast_.columnwise = tensor_scale(output.blocks->columnwise);
-    cast_.random_bits = random_bits;
+                 TileForm form, const Output& output, Amax* hadamard_amax)
+    : set_(set),
+      output_(output),
+      hadamard_amax_(hadamard_amax),
+      parts_(parts),
+      cast_{output.blocks, rows, parts * cols, {}, {}} {
+  std::int64_t band_rows = kBandRows;
+  if (output.blocks != nullptr) {
+    const BlockOutput& blocks = *output.blocks;
+    const ScalingMode mode = blocks.scaling_mode;
+    block_cols_ = scaling_block(mode).along;
+    band_rows = mode == ScalingMode::mxfp8_1d ? 32 : 128;
+    keeps_band_ = is_2d(mode) || blocks.columnwise.data != nullptr;
+    notes_columns_ = keeps_band_ && !is_nvfp4(mode);
+    if (is_nvfp4(mode)) {
+      cast_.rowwise = tensor_scale(blocks.rowwise);
+      cast_.columnwise = tensor_scale(blocks.columnwise);
+      cast_.random_bits = random_bits;
+    }
   }
-  block_cols_ = scaling_block(mode).along;
-  keeps_band_ = is_2d(mode) || output.blocks->columnwise.data != nullptr;
-  notes_columns_ = keeps_band_ && !is_nvfp4(mode);
-  const std::int64_t band_rows = mode == ScalingMode::mxfp8_1d ? 32 : 128;
+  keeps_band_ = keeps_band_ || hadamard_amax != nullptr;
   // Tiles of one part end where its blocks do, unless those reach into the next part.
-  const bool any_width = width == TileWidth::any && (parts == 1 || cols % block_cols_ == 0);
+  const bool any_width = form != TileForm::whole_rows && (parts == 1 || cols % block_cols_ == 0);
   parts_apart_ = parts == 1 || any_width;
   const std::int64_t tile_cols = any_width ? kTileSize / band_rows / parts : cols;
   grid_ = {rows, cols, band_rows, std::max<std::int64_t>(round_up(tile_cols, block_cols_), 1)};
-  strip_rows_ = std::max<std::int64_t>(
-      kStripSize / std::max<std::int64_t>(std::min(cols, grid_.tile_cols) * parts, 1), 1);
+  const std::int64_t tile_width = std::min(cols, grid_.tile_cols) * parts;
+  strip_rows_ = std::max<std::int64_t>(kStripSize / std::max<std::int64_t>(tile_width, 1), 1);
+  if (form == TileForm::row_blocks) strip_rows_ = round_up(strip_rows_, kVector);
 }
 
 TileRows TileRun::memory(const Tile& tile) const {
@@ -117,10 +128,10 @@ AmaxBits TileRun::take_rows(const TileRows& rows) const {
     for (std::int64_t r = 0; r < tile.rows.end - tile.rows.begin; ++r) {
       std::fill_n(values.values + r * values.stride + width, values.stride - width, 0.0F);
     }
-    if (output_.amax != nullptr) {
+    if (output_.data != nullptr || output_.amax != nullptr) {
       amax = std::max(amax, set_.kernels.store_tile(output_, cast_.cols, tile, values));
     }
-    set_.blocks.cast_rows(cast_, tile, values);
+    if (output_.blocks != nullptr) set_.blocks.cast_rows(cast_, tile, values);
   });
   return amax;
 }
@@ -132,7 +143,10 @@ void TileRun::take_band(const TileRows& tile) const {
     const std::int64_t rows = part.rows.end - part.rows.begin;
     std::fill_n(values.values + rows * values.stride,
                 (round_up(rows, kVector) - rows) * values.stride, 0.0F);
-    set_.blocks.cast_band(cast_, part, values);
+    if (hadamard_amax_ != nullptr) {
+      note_amax(hadamard_amax_, set_.blocks.hadamard_amax(part, values));
+    }
+    if (output_.blocks != nullptr) set_.blocks.cast_band(cast_, part, values);
   });
 }
 

@@ -38,20 +38,28 @@ struct TileRows {
   std::int64_t part_offset;
 };
 
-/// Whether an op computes whole rows, or any of their columns.
-enum class TileWidth { rows, any };
+/// What an op can compute at a time: any rows and columns, whole rows, or whole blocks of 16 rows.
+enum class TileForm { any, whole_rows, row_blocks };
 
 /// An op's [rows, parts * cols] matrix of f32 values on its way to the output.
 class TileRun {
  public:
   /// Writes nvfp4's tensor_scale_inv.
   TileRun(const KernelSet& set, std::int64_t rows, std::int64_t cols, std::int64_t parts,
-          TileWidth width, const Output& output);
+          TileForm form, const Output& output, Amax* hadamard_amax = nullptr);
 
   /// Calls produce(TileRows, sums) for all rows of all tiles, a tile's in ascending order; the sums
   /// become dbias, [parts * cols], unless it is null.
   template <class Produce>
   void operator()(double element_cost, Stat* dbias, const Produce& produce) const {
+    if (hadamard_amax_ != nullptr) *hadamard_amax_ = {};
+    run_tiles(element_cost, dbias, produce);
+    finish_amax(hadamard_amax_);
+  }
+
+ private:
+  template <class Produce>
+  void run_tiles(double element_cost, Stat* dbias, const Produce& produce) const {
     const auto run_range = [&](Range tiles, float* sums) {
       AmaxBits amax = 0;
       for (std::int64_t i = tiles.begin; i < tiles.end; ++i) {
@@ -83,7 +91,6 @@ class TileRun {
         grid_.band_rows);
   }
 
- private:
   /// Memory of the calling thread for a tile.
   TileRows memory(const Tile& tile) const;
   /// The tile's rows from `row` on that are computed at a time.
@@ -97,14 +104,15 @@ class TileRun {
 
   const KernelSet& set_;
   Output output_;
+  Amax* hadamard_amax_;
   std::int64_t parts_;
   TileGrid grid_;
   BlockCast cast_;
-  std::int64_t block_cols_;  // that make whole blocks
-  std::int64_t strip_rows_;  // computed at a time
-  bool parts_apart_;         // each part has tiles of its own
-  bool keeps_band_;          // all rows of a tile are needed at once
-  bool notes_columns_;       // the amaxes of columns are needed
+  std::int64_t block_cols_ = 16;  // that make whole blocks
+  std::int64_t strip_rows_ = 1;   // computed at a time
+  bool parts_apart_ = true;       // each part has tiles of its own
+  bool keeps_band_ = false;       // all rows of a tile are needed at once
+  bool notes_columns_ = false;    // the amaxes of columns are needed
 };
 
 }  // namespace tape8::cpu

@@ -8,5 +8,8 @@
 namespace tape8::cpu::tiled {
 
 void cast(const KernelSet& set, const CastArgs& args);
+void activation(const KernelSet& set, const ActivationArgs& args);
+void activation_backward(const KernelSet& set, const ActivationBackwardArgs& args);
+void norm(const KernelSet& set, const NormArgs& args);
 
 }  // namespace tape8::cpu::tiled

@@ -124,6 +124,20 @@ TEST_CASE("tape8 gradcheck: the seed decides the values, machine and threads do 
   }
 }
 
+TEST_CASE("tape8 gradcheck --isa: the set that ops run on") {
+  for (const BackendInfo& isa : cpu_isas()) {
+    if (!isa.available) continue;
+    CAPTURE(isa.name);
+    const ShellResult result =
+        shell("TAPE8_LOG=debug '" TAPE8_PROGRAM "' gradcheck --isa " + isa.name +
+              " --filter '^(add|dense)/f32/high_precision/.*[^a]$'");
+    CHECK(result.status == 0);
+    for (const BackendInfo& other : cpu_isas()) {
+      CHECK(contains(result.err, "[" + other.name + "]") == (other.name == isa.name));
+    }
+  }
+}
+
 TEST_CASE("tape8 gradcheck --tolerances: each with its reason") {
   const ShellResult result = tape8("gradcheck --tolerances");
   CHECK(result.status == 0);

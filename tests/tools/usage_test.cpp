@@ -57,7 +57,7 @@ TEST_CASE("tape8 train --help: every option with its default") {
                                  "--amax-compute-algo NAME",
                                  "(default max)",
                                  "--fp8-format NAME",
-                                 "(default hybrid)",
+                                 "(default hybrid; mxfp8 and block: e4m3)",
                                  "--dropout X",
                                  "--schedule NAME",
                                  "(default constant)",
@@ -69,7 +69,11 @@ TEST_CASE("tape8 train --help: every option with its default") {
                                  "--label-smoothing X",
                                  "--backward-override NAME",
                                  "(default none)",
-                                 "--power-of-2-scale"}) {
+                                 "--power-of-2-scale",
+                                 "--no-kernel-2d-blocks",
+                                 "--no-hadamard-transform",
+                                 "--no-stochastic-rounding",
+                                 "--remake-casts"}) {
     CHECK_MESSAGE(contains(help, part), part);
   }
 }

@@ -116,7 +116,7 @@ void add_options(CLI::App& app, Options& options) {
                  fmt::format("What ops run on (default {})", options.backend))
       ->type_name("NAME");
   app.add_option("--isa", options.isa,
-                 fmt::format("Instruction set of the CPU kernels (default {})", cpu_isa()))
+                 "Instruction set of the CPU kernels (default that of tape8 info)")
       ->type_name("NAME");
   app.add_option("--threads", options.run.threads,
                  fmt::format("Threads an op may use (default {})", options.run.threads))

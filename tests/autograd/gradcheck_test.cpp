@@ -144,6 +144,39 @@ TEST_CASE("gradcheck: results that are not what they should be") {
                "exceeds");
 }
 
+TEST_CASE("gradcheck: a result that float64 does not give, with the right slope") {
+  const auto check = [](double off) {
+    return gradcheck(
+        [off](std::span<const Variable> in) {
+          const double added = in[0].dtype() == DType::f32 ? off : 0.0;
+          return own_op(
+              in[0], [added](double x, std::size_t) { return x + added; },
+              [](double, std::size_t) { return 1.0; });
+        },
+        {random_tensor({3, 5}, 7)});
+  };
+  CHECK(check(0.0).passed());
+  check_failed(check(1e-3), "output: error");
+}
+
+TEST_CASE("gradcheck: a backward that takes no notice of the cotangent") {
+  const auto check = [](bool ignores) {
+    return gradcheck(
+        [ignores](std::span<const Variable> in) {
+          return record("doubled", {in[0]}, (in[0] * 2.0).tensor(), NothingSaved{},
+                        [ignores](const NothingSaved&, Gradients& gradients) {
+                          Values dx = values_of(gradients.output());
+                          for (double& value : dx) value = 2.0 * (ignores ? 1.0 : value);
+                          const Tensor& dy = gradients.output();
+                          gradients.set(0, Tensor::from(dx, dy.shape(), dy.dtype()));
+                        });
+        },
+        {random_tensor({3, 5}, 7)});
+  };
+  CHECK(check(false).passed());
+  check_failed(check(true), "gradient of input 0: error");
+}
+
 TEST_CASE("gradcheck: a function that is not on the tape") {
   const GradcheckResult result = gradcheck(
       [](std::span<const Variable> in) {
@@ -168,6 +201,11 @@ TEST_CASE("gradcheck: what could not have failed is inconclusive, not passed") {
   check_inconclusive(
       gradcheck([](std::span<const Variable> in) { return activation(in[0] * -1.0, relu); }, {x}),
       "zero");
+  // 10 (x / 10) - x is zero but for its rounding, which differences magnify.
+  check_inconclusive(
+      gradcheck([](std::span<const Variable> in) { return in[0] * 0.1 * 10.0 - in[0] + in[1]; },
+                {random_tensor({64}, 1, DType::f64), random_tensor({64}, 2, DType::f64)}),
+      "gradient of input 0: all of it and of the reference is zero");
   // A norm of one value is constant but for epsilon and rounding.
   check_inconclusive(
       gradcheck(

@@ -21,6 +21,12 @@ Tensor as_matrix(const Tensor& tensor, const Matrix& form) {
   return tensor.reshape({form.rows, form.cols});
 }
 
+/// A cast that was made for one usage alone is decoded for the other: in f32, to the compute dtype.
+Matrix for_other_usage(const QuantizedPart& part, const Matrix& decoded, DType dtype) {
+  return is_block_scaled(part.scaling_mode) ? rounded(rounded(decoded, DType::f32), dtype)
+                                            : decoded;
+}
+
 Products multiply(const Operands& operands) {
   return {.y = product(operands.x, operands.kernel),
           .dx = product(operands.dy_for_x, transposed(operands.kernel_backward)),
@@ -56,13 +62,9 @@ Operands cast_operands(const QuantizedMatmul& matmul, std::vector<Comparison>& c
       result.kernel_backward = rounded(exact.kernel, matmul.x.dtype());
       return result;
     case BackwardOverride::dequantized:
-      // A cast for one usage alone is decoded to the compute dtype for the other.
-      result.x_backward = is_block_scaled(x.rowwise().scaling_mode)
-                              ? rounded(result.x, matmul.x.dtype())
-                              : result.x;
-      result.kernel_backward = is_block_scaled(kernel.columnwise().scaling_mode)
-                                   ? rounded(result.kernel, matmul.x.dtype())
-                                   : result.kernel;
+      result.x_backward = for_other_usage(x.rowwise(), result.x, matmul.x.dtype());
+      result.kernel_backward =
+          for_other_usage(kernel.columnwise(), result.kernel, matmul.x.dtype());
       return result;
   }
 

@@ -63,7 +63,7 @@ Variable dense(const Variable& x, const Variable& kernel, const Variable& bias,
   SavedMatmul saved =
       prepare_matmul(sizes, std::move(x_operand), x.dtype(), kernel, bias, set, will_need);
   Tensor y = matmul_forward(saved, bias, y_shape);
-  keep_for_backward(saved, set, QuantizedTensor(x_values), kernel);
+  keep_for_backward(saved, set, QuantizedTensor(x_values), kernel, will_need);
 
   return record(kOp, {x, kernel, bias}, std::move(y), std::move(saved),
                 [](const SavedMatmul& matmul, Gradients& gradients) {

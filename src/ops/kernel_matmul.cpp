@@ -124,21 +124,23 @@ SavedMatmul prepare_matmul(const MatmulSizes& sizes, QuantizedTensor x, DType x_
 }
 
 void keep_for_backward(SavedMatmul& saved, const QuantizerSet& quantizer_set, QuantizedTensor x,
-                       const Variable& kernel) {
+                       const Variable& kernel, const MatmulNeeds& will_need) {
   switch (quantizer_set.backward_override) {
     case BackwardOverride::none:
       saved.x = saved.x.only(Usage::columnwise);
       saved.kernel = saved.kernel.only(Usage::rowwise);
-      return;
+      break;
     case BackwardOverride::dequantized:
       saved.x = saved.x.only(Usage::rowwise);
       saved.kernel = saved.kernel.only(Usage::columnwise);
-      return;
+      break;
     case BackwardOverride::high_precision:
       saved.x = std::move(x);
       saved.kernel = cast_kernel(kernel, {}, saved.x_dtype, {});
-      return;
+      break;
   }
+  if (!will_need.kernel) saved.x = {};
+  if (!will_need.x) saved.kernel = {};
 }
 
 Tensor matmul_forward(const SavedMatmul& saved, const Variable& bias, const Shape& y_shape) {

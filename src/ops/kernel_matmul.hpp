@@ -72,7 +72,7 @@ Tensor matmul_forward(const SavedMatmul& saved, const Variable& bias, const Shap
 /// After the forward: forgets what backward will not contract, and for backward_override
 /// high_precision keeps `x` (none: it is computed again) and the kernel instead of the casts.
 void keep_for_backward(SavedMatmul& saved, const QuantizerSet& quantizer_set, QuantizedTensor x,
-                       const Variable& kernel);
+                       const Variable& kernel, const MatmulNeeds& will_need);
 
 /// How dy is to be cast for the gradients of x and kernel that are wanted.
 CastRequest dy_cast_request(const SavedMatmul& saved, const MatmulNeeds& needs);

@@ -68,7 +68,7 @@ Variable layernorm_dense(const Variable& x, const Variable& kernel, const Variab
   const Shape y_shape =
       x.shape().axes(0, x.shape().rank() - 1).joined(kernel.shape().axes(1, kernel.shape().rank()));
   Tensor y = matmul_forward(saved.matmul, bias, y_shape);
-  keep_for_backward(saved.matmul, set, QuantizedTensor{}, kernel);
+  keep_for_backward(saved.matmul, set, QuantizedTensor{}, kernel, will_need);
   saved.norm.runs_again = set.backward_override == BackwardOverride::high_precision;
   return record(kOp, {x, kernel, gamma, beta, bias}, std::move(y), std::move(saved), backward);
 }

@@ -83,9 +83,10 @@ Sizes check_shapes(const Variable& x, const std::array<Variable, 2>& kernels,
 /// After the forward: forgets what backward will not contract, the casts too if they are to be
 /// remade; returns how.
 CastReplay keep_for_backward(SavedMatmul& dense, const QuantizerSet& set, const Variable& kernel,
-                             CastReplay replay, bool remake) {
-  keep_for_backward(dense, set, QuantizedTensor{}, kernel);
-  if (remake) dense.x = {};
+                             const MatmulNeeds& will_need, CastReplay replay, bool remake) {
+  keep_for_backward(dense, set, QuantizedTensor{}, kernel, will_need);
+  const bool random = set.x && set.x.state()->random_state();
+  if (remake && !random) dense.x = {};
   switch (set.backward_override) {
     case BackwardOverride::none:
       replay.request.usages.rowwise = false;
@@ -185,10 +186,10 @@ Variable layernorm_mlp(const Variable& x, const Variable& gamma, const Variable&
                                  biases[1], set_2, will_need_2);
   Tensor y = matmul_forward(saved.dense_2, biases[1], sizes.y_shape);
 
-  saved.norm_cast = keep_for_backward(saved.dense_1, set_1, kernels[0], norm_target.replay(),
-                                      options.remake_casts);
-  saved.act_cast = keep_for_backward(saved.dense_2, set_2, kernels[1], act_target.replay(),
-                                     options.remake_casts);
+  saved.norm_cast = keep_for_backward(saved.dense_1, set_1, kernels[0], will_need_1,
+                                      norm_target.replay(), options.remake_casts);
+  saved.act_cast = keep_for_backward(saved.dense_2, set_2, kernels[1], will_need_2,
+                                     act_target.replay(), options.remake_casts);
   saved.norm.runs_again = !saved.dense_1.x.defined();
   return record(kOp, {x, gamma, beta, kernels[0], kernels[1], biases[0], biases[1]}, std::move(y),
                 std::move(saved), backward);

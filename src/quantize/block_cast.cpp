@@ -11,11 +11,6 @@ constexpr std::int64_t kFp4Multiple = 16;  // NVFP4's contracted axis is filled 
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-template <class T>
-T* mutable_at(Tensor& tensor) {
-  return static_cast<T*>(tensor.mutable_data());
-}
-
 }  // namespace
 
 BlockCastShapes block_cast_shapes(ScalingMode mode, Usage usage, const Shape& shape,
@@ -67,7 +62,7 @@ void BlockCast::allocate(Usage usage, const Device& device) {
   if (is_nvfp4(mode_)) {
     part.tensor_scale_inv = Tensor::empty({}, DType::f32, device);
     target.amax = &amax_[index];
-    target.tensor_scale_inv = mutable_at<ScaleInv>(part.tensor_scale_inv);
+    target.tensor_scale_inv = static_cast<ScaleInv*>(part.tensor_scale_inv.mutable_data());
   }
 }
 

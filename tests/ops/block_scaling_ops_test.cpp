@@ -231,6 +231,7 @@ TEST_CASE("block scaling: backward keeps one cast, of what wgrad contracts") {
   CHECK(bytes(Float8BlockScaling{}, true) == kElements + kElements / 128 * 4);
   CHECK(bytes(NVFP4BlockScaling{}, true) == kElements / 2 + kElements / 16 + 4);
   CHECK(bytes(MXFP8BlockScaling{}, false) == 0);
+  CHECK(bytes(DelayedScaling{}, false) == 0);
 }
 
 TEST_CASE("block scaling: stochastic rounding gives each microbatch bits of its own") {

@@ -26,5 +26,6 @@ struct Command {
 Command info_command(CLI::App& program);
 Command train_command(CLI::App& program);
 Command gradcheck_command(CLI::App& program);
+Command bench_command(CLI::App& program);
 
 }  // namespace tape8::tools

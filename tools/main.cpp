@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
       "Exit status: 0 done, 1 a check failed, 2 wrong usage, 3 bad input or file.\n"
       "TAPE8_LOG=debug in the environment says which kernels run.");
   const std::vector<Command> commands{train_command(program), gradcheck_command(program),
-                                      info_command(program)};
+                                      bench_command(program), info_command(program)};
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& success) {

@@ -7,6 +7,7 @@
 #include <tape8/core/activation_type.hpp>
 #include <tape8/core/device.hpp>
 #include <tape8/core/dtype.hpp>
+#include <tape8/core/export.hpp>
 #include <tape8/core/norm_type.hpp>
 #include <tape8/core/scaling.hpp>
 
@@ -340,6 +341,6 @@ class Backend {
 };
 
 /// The backend of a device; throws UnsupportedError when this build has none.
-Backend& backend(const Device& device);
+TAPE8_API Backend& backend(const Device& device);
 
 }  // namespace tape8

@@ -12,6 +12,7 @@
 
 #include "gradcheck/ops.hpp"
 #include "gradcheck/report.hpp"
+#include "json_file.hpp"
 #include "validators.hpp"
 
 namespace tape8::tools {
@@ -78,7 +79,7 @@ Status check(const std::vector<Case>& cases, const Options& options) {
       bar.done(results.size(), failed);
     }
   }
-  json.write(results);
+  json.write(json_of(results));
   const std::size_t failed = count_failed(results);
   if (prints) {
     const CaseResult& worst = worst_of(results);

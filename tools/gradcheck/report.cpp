@@ -1,9 +1,6 @@
 #include "gradcheck/report.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <iostream>
 #include <map>
 #include <tuple>
 #include <unistd.h>
@@ -98,31 +95,14 @@ void Bar::done(std::size_t cases, std::size_t failed) {
   std::fflush(stdout);
 }
 
-JsonFile::JsonFile(const std::string& name) : name_(name) {
-  if (name_.empty() || is_standard_output()) return;
-  stream_.open(name_);
-  check();
-}
-
-void JsonFile::check() const {
-  if (!stream_)
-    throw IoError(fmt::format("{}: cannot be written: {}", name_, std::strerror(errno)));
-}
-
-void JsonFile::write(const std::vector<CaseResult>& results) {
-  if (name_.empty()) return;
+std::string json_of(const std::vector<CaseResult>& results) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const CaseResult& result : results) all.push_back(json_of(result));
   const nlohmann::ordered_json document{{"cases", results.size()},
                                         {"failed", count_failed(results)},
                                         {"worst", json_of(worst_of(results))},
                                         {"results", std::move(all)}};
-  if (is_standard_output()) {
-    fmt::print("{}\n", document.dump(1));
-    return;
-  }
-  stream_ << document.dump(1) << std::endl;
-  check();
+  return document.dump(1);
 }
 
 std::size_t count_failed(const std::vector<CaseResult>& results) {

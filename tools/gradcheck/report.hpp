@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -26,19 +25,8 @@ class Bar {
   std::chrono::steady_clock::time_point drawn_{};
 };
 
-/// The file of --json; "-" is standard output, an empty name nothing. Throws IoError.
-class JsonFile {
- public:
-  explicit JsonFile(const std::string& name);
-  bool is_standard_output() const { return name_ == "-"; }
-  void write(const std::vector<CaseResult>& results);
-
- private:
-  void check() const;
-
-  std::string name_;
-  std::ofstream stream_;
-};
+/// The document of --json.
+std::string json_of(const std::vector<CaseResult>& results);
 
 std::size_t count_failed(const std::vector<CaseResult>& results);
 /// The failed one that is furthest off, else the one that is nearest to failing. Of at least one.

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <vector>
+
+#include "bench/figure.hpp"
+
+namespace tape8::tools::bench {
+
+/// layernorm_mlp/<activation>/<recipe>/<rows>x<hidden>x<intermediate>/<threads>t: forward and
+/// backward of the block, with the gradients of x and of all parameters, after its weights changed.
+std::vector<Figure> block_figures(const std::vector<int>& threads);
+
+}  // namespace tape8::tools::bench

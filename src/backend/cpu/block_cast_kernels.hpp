@@ -13,6 +13,23 @@ namespace tape8::cpu {
 
 inline constexpr float kLargestFloat = 3.40282347e38F;
 
+/// Has `count` columns of a row of what is read next fetched to the second-level cache. Between the
+/// arithmetic of a cast that costs next to nothing.
+template <class F>
+[[gnu::always_inline]] inline void fetch(const Ahead* ahead, std::int64_t row, std::int64_t col,
+                                         std::int64_t count) {
+  constexpr std::int64_t kLine = 64;
+  if (ahead == nullptr || row >= ahead->rows) return;
+  const std::int64_t end = col + count < ahead->cols ? col + count : ahead->cols;
+  for (int p = 0; p < ahead->count; ++p) {
+    const Ahead::Part& part = ahead->parts[p];
+    const char* const data = part.data + row * part.row_bytes;
+    for (std::int64_t i = col * part.value_bytes; i < end * part.value_bytes; i += kLine) {
+      __builtin_prefetch(data + i, 0, 2);
+    }
+  }
+}
+
 /// Lets store(place) write a vector, of which only the first `count` lanes reach `to`.
 template <class V, class T, class Store>
 [[gnu::always_inline]] inline void store_lanes(T* to, std::int64_t count, const Store& store) {
@@ -63,83 +80,107 @@ struct Float8BlockScales {
   }
 };
 
-/// Where one usage's part of a tile goes: FP8 data as it lies in the matrix, and scales, `stride`
-/// to a row of them.
-template <class To, class Stored>
+/// Stores values that their blocks' scales have made fit, which takes finite amaxes.
+template <class To, bool kFinite, class V>
+[[gnu::always_inline]] inline void store_scaled(typename To::Storage* to, const V& x) {
+  if constexpr (kFinite) {
+    To::store_in_range(to, x);
+  } else {
+    To::store(to, x);
+  }
+}
+
+/// Where one usage's part of a tile goes: data as it lies in the matrix, and scales, `stride` to a
+/// row of them.
+template <class To, class Scales>
 struct TilePart {
   typename To::Storage* data;
   std::int64_t cols;  // of the matrix
-  Stored* scale_inv;
+  typename Scales::Stored* scale_inv;
   std::int64_t stride;
-};
 
-/// The part of a usage whose scales cover scale_rows x scale_cols values each.
-template <class F, class To, class Stored>
-TilePart<To, Stored> tile_part(const BlockCast& cast, const BlockPart& part, Tile tile,
-                               std::int64_t scale_rows, std::int64_t scale_cols) {
-  const std::int64_t stride = (cast.cols + scale_cols - 1) / scale_cols;
-  return {
-      .data = static_cast<typename To::Storage*>(part.data) + tile.rows.begin * cast.cols +
-              tile.cols.begin,
-      .cols = cast.cols,
-      .scale_inv = static_cast<Stored*>(part.scale_inv) + tile.rows.begin / scale_rows * stride +
-                   tile.cols.begin / scale_cols,
-      .stride = stride,
-  };
-}
-
-/// Goes along the rows of a tile in blocks of kAlong values.
-template <class F, int kAlong>
-class BlockCursor {
- public:
-  BlockCursor(TileValues tile, std::int64_t width)
-      : values_(tile.values), rest_(tile.stride - width), blocks_(width / kAlong) {}
-
-  const float* values() const { return values_; }
-  std::int64_t row() const { return row_; }
-  std::int64_t block() const { return block_; }
-  void next() {
-    values_ += kAlong;
-    if (++block_ < blocks_) return;
-    values_ += rest_;
-    block_ = 0;
-    ++row_;
+  /// Each scale covers block_rows x block_cols values.
+  TilePart(const BlockCast& cast, const BlockPart& part, const Tile& tile, std::int64_t block_rows,
+           std::int64_t block_cols)
+      : data(static_cast<typename To::Storage*>(part.data) + tile.rows.begin * cast.cols +
+             tile.cols.begin),
+        cols(cast.cols),
+        stride((cast.cols + block_cols - 1) / block_cols) {
+    scale_inv = static_cast<typename Scales::Stored*>(part.scale_inv) +
+                tile.rows.begin / block_rows * stride + tile.cols.begin / block_cols;
   }
-
- private:
-  const float* values_;
-  std::int64_t rest_, blocks_;
-  std::int64_t row_ = 0, block_ = 0;
 };
 
-/// Calls body(cursor, multiplier) for each block of kAlong values along the tile's rows, `width`
-/// whole blocks wide, having stored their scales. Sixteen blocks at a time, a lane each, get their
+/// Some blocks that follow each other in a row, and what their values are multiplied by.
+struct BlockRun {
+  std::int64_t row, block;
+  int count;  // at most 16
+  const float* values;
+  const float* multipliers;
+  bool finite;  // all amaxes are
+};
+
+/// Calls body(BlockRun) for all blocks of kAlong values along the tile's rows, which are
+/// `row_blocks` each, having stored their scales. Sixteen blocks at a time, a lane each, get their
 /// scales.
 template <class F, int kAlong, class Scales, class Body>
-[[gnu::always_inline]] inline void for_each_row_block(const Scales& scales, std::int64_t rows,
-                                                      std::int64_t width, TileValues tile,
+[[gnu::always_inline]] inline void for_each_block_run(const Scales& scales, std::int64_t rows,
+                                                      std::int64_t row_blocks, TileValues tile,
                                                       typename Scales::Stored* scale_inv,
                                                       std::int64_t scale_stride, const Body& body) {
   using Int = typename F::Int;
-  const std::int64_t blocks = rows * (width / kAlong);
-  BlockCursor<F, kAlong> ahead(tile, width), cursor(tile, width);
-  for (std::int64_t first = 0; first < blocks; first += F::kLanes) {
+  const std::int64_t rest = tile.stride - row_blocks * kAlong;
+  const float* values = tile.values;
+  std::int64_t ahead = 0;  // the block of its row that `values` points to
+  std::int64_t row = 0, block = 0;
+  for (std::int64_t left = rows * row_blocks; left > 0; left -= F::kLanes) {
     Int largest[F::kLanes];
     for (int i = 0; i < F::kLanes; ++i) {
-      const float* values = ahead.values();
       largest[i] = magnitude(F::load(values));
       for (int lane = F::kLanes; lane < kAlong; lane += F::kLanes) {
         largest[i] = max(largest[i], magnitude(F::load(values + lane)));
       }
-      if (first + i + 1 < blocks) ahead.next();
+      if (i + 1 >= left) continue;  // the last block stands for what is missing
+      values += kAlong;
+      if (++ahead == row_blocks) {
+        values += rest;
+        ahead = 0;
+      }
     }
+    const Int amax = reduce_max_each(largest);
+    const bool finite = reduce_max(amax) < kInfinityBits;
     typename Scales::Stored stored[F::kLanes];
     float multipliers[F::kLanes];
-    scales.template operator()<F>(reduce_max_each(largest), stored, F::kLanes).store(multipliers);
-    for (int i = 0; i < F::kLanes && first + i < blocks; ++i) {
-      scale_inv[cursor.row() * scale_stride + cursor.block()] = stored[i];
-      body(cursor, multipliers[i]);
-      cursor.next();
+    scales.template operator()<F>(amax, stored, F::kLanes).store(multipliers);
+    const int group = left < F::kLanes ? static_cast<int>(left) : F::kLanes;
+    for (int i = 0; i < group;) {
+      const std::int64_t in_row = row_blocks - block;
+      const int count = in_row < group - i ? static_cast<int>(in_row) : group - i;
+      for (int k = 0; k < count; ++k) {
+        scale_inv[row * scale_stride + block + k] = stored[i + k];
+      }
+      body(BlockRun{row, block, count, tile.values + row * tile.stride + block * kAlong,
+                    multipliers + i, finite});
+      i += count;
+      block += count;
+      if (block == row_blocks) {
+        block = 0;
+        ++row;
+      }
+    }
+  }
+}
+
+/// Casts `count` whole blocks.
+template <class F, class To, int kAlong, bool kFinite>
+[[gnu::always_inline]] inline void cast_run(const float* values, const float* multipliers,
+                                            std::int64_t count, typename To::Storage* to) {
+  constexpr int kVectors = kAlong / F::kLanes;
+  using V = WideFloat<F, (kVectors < F::kUnroll ? kVectors : F::kUnroll)>;
+  for (std::int64_t b = 0; b < count; ++b) {
+    const V multiplier(multipliers[b]);
+    for (int i = 0; i < kAlong; i += V::kLanes) {
+      store_scaled<To, kFinite>(to + b * kAlong + i, V::load(values + b * kAlong + i) * multiplier);
     }
   }
 }
@@ -147,20 +188,26 @@ template <class F, int kAlong, class Scales, class Body>
 /// Blocks of kAlong values along the rows of a tile that is `width` columns wide.
 template <class F, class To, int kAlong, class Scales>
 [[gnu::flatten]] void cast_along_rows(const Scales& scales, std::int64_t rows, std::int64_t width,
-                                      TileValues tile, TilePart<To, typename Scales::Stored> to) {
-  constexpr int kVectors = kAlong / F::kLanes;
-  using V = WideFloat < F, kVectors<F::kUnroll ? kVectors : F::kUnroll>;
-  const std::int64_t padded = (width + kAlong - 1) / kAlong * kAlong;
-  for_each_row_block<F, kAlong>(scales, rows, padded, tile, to.scale_inv, to.stride,
-                                [&](const BlockCursor<F, kAlong>& at, float multiplier) {
-                                  const std::int64_t col = at.block() * kAlong;
-                                  typename To::Storage* data = to.data + at.row() * to.cols + col;
-                                  for (int c = 0; c < kAlong && col + c < width; c += V::kLanes) {
-                                    const V x = V::load(at.values() + c) * V(multiplier);
-                                    store_lanes<V>(data + c, width - col - c,
-                                                   [&](auto* place) { To::store(place, x); });
-                                  }
-                                });
+                                      TileValues tile, TilePart<To, Scales> to) {
+  const std::int64_t row_blocks = (width + kAlong - 1) / kAlong;
+  for_each_block_run<F, kAlong>(
+      scales, rows, row_blocks, tile, to.scale_inv, to.stride, [&](const BlockRun& run) {
+        const std::int64_t col = run.block * kAlong;
+        const std::int64_t whole_blocks = width / kAlong - run.block;
+        const std::int64_t whole = whole_blocks < run.count ? whole_blocks : run.count;
+        typename To::Storage* const data = to.data + run.row * to.cols + col;
+        fetch<F>(tile.ahead, run.row, col, run.count * kAlong);
+        if (run.finite) {
+          cast_run<F, To, kAlong, true>(run.values, run.multipliers, whole, data);
+        } else {
+          cast_run<F, To, kAlong, false>(run.values, run.multipliers, whole, data);
+        }
+        if (whole == run.count) return;
+        typename To::Storage last[kAlong];  // a short block
+        cast_run<F, To, kAlong, false>(run.values + whole * kAlong, run.multipliers + whole, 1,
+                                       last);
+        __builtin_memcpy(data + whole * kAlong, last, static_cast<std::size_t>(width % kAlong));
+      });
 }
 
 /// Raises the amaxes of the tile's columns.
@@ -174,6 +221,16 @@ template <class F>
     }
     V::from_bits(amax).store(tile.column_amax + c);
   });
+}
+
+/// Whether the amaxes of columns are finite.
+template <class F>
+bool finite_columns(std::int64_t width, const float* amaxes) {
+  typename F::Int largest(0);
+  for (std::int64_t c = 0; c < width; c += F::kLanes) {
+    largest = max(largest, bits(F::load(amaxes + c)));
+  }
+  return reduce_max(largest) < kInfinityBits;
 }
 
 /// Makes multipliers of the amaxes of columns.
@@ -201,106 +258,100 @@ template <class F, int kAcross, class Scales>
   }
 }
 
-/// Casts a tile with a multiplier for each column.
-template <class F, class To>
-[[gnu::flatten]] void cast_by_columns(const float* multipliers, std::int64_t rows,
-                                      std::int64_t width, TileValues tile,
-                                      typename To::Storage* data, std::int64_t cols) {
+/// Casts rows with a multiplier for each column.
+template <class F, class To, bool kFinite>
+[[gnu::flatten]] void cast_by_columns(std::int64_t rows, std::int64_t width, TileValues tile,
+                                      typename To::Storage* to, std::int64_t cols) {
+  const std::int64_t whole = width / F::kLanes * F::kLanes;
+  const float* const multipliers = tile.column_amax;
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* values = tile.values + r * tile.stride;
-    typename To::Storage* to = data + r * cols;
-    for_each_vector<F, F::kUnroll>(static_cast<int>(width), [&]<class V>(int c) {
-      const V x = V::load(values + c) * V::load(multipliers + c);
-      store_lanes<V>(to + c, width - c, [&](auto* place) { To::store(place, x); });
+    typename To::Storage* data = to + r * cols;
+    for_each_vector<F, F::kUnroll>(static_cast<int>(whole), [&]<class V>(int c) {
+      fetch<F>(tile.ahead, r, c, V::kLanes);
+      store_scaled<To, kFinite>(data + c, V::load(values + c) * V::load(multipliers + c));
     });
+    if (whole == width) continue;
+    typename To::Storage last[F::kLanes];
+    store_scaled<To, kFinite>(last, F::load(values + whole) * F::load(multipliers + whole));
+    __builtin_memcpy(data + whole, last, static_cast<std::size_t>(width - whole));
   }
 }
 
-/// Blocks of kAlong values along either axis: rows of them are cast as they come, columns when
-/// there are kAlong rows.
-template <class F, class To, int kAlong, class Scales>
-void cast_rows_1d(const BlockCast& cast, const Scales& scales, Tile tile, TileValues values) {
-  const std::int64_t rows = tile.rows.end - tile.rows.begin;
-  const std::int64_t width = tile.cols.end - tile.cols.begin;
-  const BlockPart& part = cast.output->rowwise;
-  if (part.data == nullptr) return;
-  cast_along_rows<F, To, kAlong>(
-      scales, rows, width, values,
-      tile_part<F, To, typename Scales::Stored>(cast, part, tile, 1, kAlong));
-}
-
-template <class F, class To, int kAlong, class Scales>
-void cast_band_1d(const BlockCast& cast, const Scales& scales, Tile tile, TileValues values) {
-  const std::int64_t rows = tile.rows.end - tile.rows.begin;
-  const std::int64_t width = tile.cols.end - tile.cols.begin;
-  const BlockPart& part = cast.output->columnwise;
-  if (part.data == nullptr) return;
-  const auto to = tile_part<F, To, typename Scales::Stored>(cast, part, tile, kAlong, 1);
-  scale_columns<F>(scales, width, to.scale_inv, values.column_amax);
-  cast_by_columns<F, To>(values.column_amax, rows, width, values, to.data, to.cols);
-}
-
-/// One block a square: the usages differ in nothing.
-template <class F, class To, int kAlong, class Scales>
-void cast_band_2d(const BlockCast& cast, const Scales& scales, Tile tile, TileValues values) {
-  const std::int64_t rows = tile.rows.end - tile.rows.begin;
-  const std::int64_t width = tile.cols.end - tile.cols.begin;
-  const BlockOutput& output = *cast.output;
-  const BlockPart& one = output.rowwise.data != nullptr ? output.rowwise : output.columnwise;
-  const auto to = tile_part<F, To, typename Scales::Stored>(cast, one, tile, kAlong, kAlong);
-  scale_squares<F, kAlong>(scales, width, to.scale_inv, values.column_amax);
-  cast_by_columns<F, To>(values.column_amax, rows, width, values, to.data, to.cols);
-  if (output.rowwise.data == nullptr || output.columnwise.data == nullptr) return;
-  const auto other =
-      tile_part<F, To, typename Scales::Stored>(cast, output.columnwise, tile, kAlong, kAlong);
-  const auto blocks = static_cast<std::size_t>((width + kAlong - 1) / kAlong);
-  __builtin_memcpy(other.scale_inv, to.scale_inv, blocks * sizeof(*to.scale_inv));
-  for (std::int64_t r = 0; r < rows; ++r) {
-    __builtin_memcpy(other.data + r * to.cols, to.data + r * to.cols,
-                     static_cast<std::size_t>(width));
-  }
-}
-
-/// Calls visit.template operator()<To>() with the FP8 format.
+/// Calls visit.template operator()<To, kAlong>(scales) with what a mode's casts are made of.
 template <class Visit>
-void visit_fp8(DType dtype, const Visit& visit) {
-  if (dtype == DType::e5m2) return visit.template operator()<E5m2Format>();
-  visit.template operator()<E4m3Format>();
+void visit_fp8_mode(const BlockOutput& output, const Visit& visit) {
+  const auto visit_with = [&]<class To>() {
+    if (output.scaling_mode == ScalingMode::mxfp8_1d) {
+      return visit.template operator()<To, 32>(Mxfp8Scales{To::kLargestValue});
+    }
+    visit.template operator()<To, 128>(
+        Float8BlockScales{To::kLargestValue, output.power_of_2_scale});
+  };
+  if (output.dtype == DType::e5m2) return visit_with.template operator()<E5m2Format>();
+  visit_with.template operator()<E4m3Format>();
 }
 
+/// Casts rows of blocks as they come, and notes the amaxes of columns.
 template <class F>
-void fp8_cast_rows(const BlockCast& cast, Tile tile, TileValues values) {
+void cast_fp8_rows(const BlockCast& cast, Tile tile, TileValues values) {
   const BlockOutput& output = *cast.output;
-  visit_fp8(output.dtype, [&]<class To>() {
-    switch (output.scaling_mode) {
-      case ScalingMode::mxfp8_1d:
-        return cast_rows_1d<F, To, 32>(cast, Mxfp8Scales{To::kLargestValue}, tile, values);
-      case ScalingMode::float8_block_1d:
-        return cast_rows_1d<F, To, 128>(
-            cast, Float8BlockScales{To::kLargestValue, output.power_of_2_scale}, tile, values);
-      default:
-        return;
-    }
+  const std::int64_t rows = tile.rows.end - tile.rows.begin;
+  const std::int64_t width = tile.cols.end - tile.cols.begin;
+  if (values.column_amax != nullptr) note_columns<F>(rows, width, values);
+  if (output.rowwise.data == nullptr || output.scaling_mode == ScalingMode::float8_block_2d) return;
+  visit_fp8_mode(output, [&]<class To, int kAlong, class Scales>(const Scales& scales) {
+    const TilePart<To, Scales> to(cast, output.rowwise, tile, 1, kAlong);
+    cast_along_rows<F, To, kAlong>(scales, rows, width, values, to);
   });
-  if (values.column_amax != nullptr) {
-    note_columns<F>(tile.rows.end - tile.rows.begin, tile.cols.end - tile.cols.begin, values);
+}
+
+/// Stores the scales of columns, or of squares, and makes multipliers of their amaxes; returns
+/// whether these are finite.
+template <class F>
+bool end_fp8_rows(const BlockCast& cast, Tile tile, TileValues values) {
+  const BlockOutput& output = *cast.output;
+  const std::int64_t width = tile.cols.end - tile.cols.begin;
+  float* const columns = values.column_amax;
+  const bool finite = finite_columns<F>(width, columns);
+  visit_fp8_mode(output, [&]<class To, int kAlong, class Scales>(const Scales& scales) {
+    if (output.scaling_mode != ScalingMode::float8_block_2d) {
+      const TilePart<To, Scales> to(cast, output.columnwise, tile, kAlong, 1);
+      return scale_columns<F>(scales, width, to.scale_inv, columns);
+    }
+    // One block a square: the usages differ in nothing.
+    const bool rowwise = output.rowwise.data != nullptr;
+    const BlockPart& first = rowwise ? output.rowwise : output.columnwise;
+    const TilePart<To, Scales> to(cast, first, tile, kAlong, kAlong);
+    scale_squares<F, kAlong>(scales, width, to.scale_inv, columns);
+    if (!rowwise || output.columnwise.data == nullptr) return;
+    const TilePart<To, Scales> copy(cast, output.columnwise, tile, kAlong, kAlong);
+    const auto blocks = static_cast<std::size_t>((width + kAlong - 1) / kAlong);
+    __builtin_memcpy(copy.scale_inv, to.scale_inv, blocks * sizeof(*to.scale_inv));
+  });
+  return finite;
+}
+
+/// Casts rows by their columns' multipliers, or their squares'.
+template <class F>
+void cast_fp8_columns(const BlockCast& cast, Tile tile, TileValues values, bool finite) {
+  const BlockOutput& output = *cast.output;
+  const bool squares = output.scaling_mode == ScalingMode::float8_block_2d;
+  const bool rowwise = squares && output.rowwise.data != nullptr;
+  const BlockPart& part = rowwise ? output.rowwise : output.columnwise;
+  const std::int64_t rows = tile.rows.end - tile.rows.begin;
+  const std::int64_t width = tile.cols.end - tile.cols.begin;
+  const std::int64_t first = tile.rows.begin * cast.cols + tile.cols.begin;
+  auto* const to = static_cast<std::uint8_t*>(part.data) + first;
+  visit_fp8_mode(output, [&]<class To, int kAlong, class Scales>(const Scales&) {
+    if (finite) return cast_by_columns<F, To, true>(rows, width, values, to, cast.cols);
+    cast_by_columns<F, To, false>(rows, width, values, to, cast.cols);
+  });
+  if (!rowwise || output.columnwise.data == nullptr) return;
+  auto* const copy = static_cast<std::uint8_t*>(output.columnwise.data) + first;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    __builtin_memcpy(copy + r * cast.cols, to + r * cast.cols, static_cast<std::size_t>(width));
   }
-}
-
-template <class F>
-void fp8_cast_band(const BlockCast& cast, Tile tile, TileValues values) {
-  const BlockOutput& output = *cast.output;
-  visit_fp8(output.dtype, [&]<class To>() {
-    const Float8BlockScales scales{To::kLargestValue, output.power_of_2_scale};
-    switch (output.scaling_mode) {
-      case ScalingMode::mxfp8_1d:
-        return cast_band_1d<F, To, 32>(cast, Mxfp8Scales{To::kLargestValue}, tile, values);
-      case ScalingMode::float8_block_1d:
-        return cast_band_1d<F, To, 128>(cast, scales, tile, values);
-      default:
-        return cast_band_2d<F, To, 128>(cast, scales, tile, values);
-    }
-  });
 }
 
 }  // namespace tape8::cpu

@@ -9,21 +9,24 @@ namespace tape8::cpu {
 
 template <class F>
 void block_cast_rows(const BlockCast& cast, Tile tile, TileValues values) {
-  if (cast.output->dtype == DType::e2m1) return nvfp4_cast_rows<F>(cast, tile, values);
-  fp8_cast_rows<F>(cast, tile, values);
+  if (cast.output->dtype != DType::e2m1) return cast_fp8_rows<F>(cast, tile, values);
+  if (cast.output->rounding == nullptr) return cast_nvfp4<F, RoundToNearest>(cast, tile, values);
+  cast_nvfp4<F, RoundStochastically>(cast, tile, values);
 }
 
 template <class F>
-void block_cast_band(const BlockCast& cast, Tile tile, TileValues values) {
-  if (cast.output->dtype == DType::e2m1) return nvfp4_cast_band<F>(cast, tile, values);
-  fp8_cast_band<F>(cast, tile, values);
+bool block_end_rows(const BlockCast& cast, Tile tile, TileValues values) {
+  if (cast.output->dtype != DType::e2m1) return end_fp8_rows<F>(cast, tile, values);
+  end_nvfp4_rows<F>(cast, tile, values);
+  return true;
 }
 
 /// The block-scaling kernels on one instruction set's vector.
 template <class F>
 inline constexpr BlockKernels kBlockKernels{
     .cast_rows = block_cast_rows<F>,
-    .cast_band = block_cast_band<F>,
+    .end_rows = block_end_rows<F>,
+    .cast_columns = cast_fp8_columns<F>,
     .hadamard_amax = hadamard_amax<F>,
     .decode_tile = decode_tile<F>,
 };

@@ -95,28 +95,43 @@ struct SmallFormat {
     store_code(p, encode(x));
   }
 
+  /// The same for |x| that rounds to no more than the largest value.
+  template <class V>
+  [[gnu::always_inline]] static void store_in_range(Storage* p, const V& x) {
+    if constexpr (kSignShift == 24) {
+      code_of<V>(magnitude(x)).store_signed_u8(bits(x), p);
+    } else {
+      store_code(p, encode(x));
+    }
+  }
+
   /// The nearest value's code, bits above it zero.
+  template <class V>
+  [[gnu::always_inline]] static typename V::Int encode(const V& x) {
+    using Int = typename V::Int;
+    const Int code = code_of<V>(min(magnitude(x), Int(kLargest)));
+    const Int signed_code = select_bits(Int(kCodeMagnitude), code, bits(x) >> kSignShift);
+    return select(magnitude(x) > Int(kInfinityBits), Int(kNan), signed_code);
+  }
+
+ private:
+  /// The code in the low bits, anything above it.
   ///
   /// f32 addition rounds: next to 1.5 * 2^(e + 23 - mantissa bits) the last place is that of the
   /// format at exponent e, its denormals' for small e. The sum's low bits, with e's own, are the
   /// code.
   template <class V>
-  [[gnu::always_inline]] static typename V::Int encode(const V& x) {
+  [[gnu::always_inline]] static typename V::Int code_of(const typename V::Int& clamped) {
     using Int = typename V::Int;
     constexpr std::int32_t kFirstExponent =
         128 - kBias;  // of the smallest normal number, as in f32
     constexpr std::int32_t kRounder =
         (static_cast<std::int32_t>(kShift) << 23) + 0x400000 - (kFirstExponent << kMantissaBits);
-    const Int magnitude = bits(x) & Int(kMagnitudeBits);
-    const Int clamped = min(magnitude, Int(kLargest));
     const Int exponent = max(clamped & Int(kInfinityBits), Int(kFirstExponent << 23));
     const V sum = V::from_bits(clamped) + V::from_bits(exponent + Int(kRounder));
-    const Int code = bits(sum) + (exponent >> kShift);
-    const Int signed_code = select_bits(Int(kCodeMagnitude), code, bits(x) >> kSignShift);
-    return select(magnitude > Int(kInfinityBits), Int(kNan), signed_code);
+    return bits(sum) + (exponent >> kShift);
   }
 
- private:
   template <class Int>
   [[gnu::always_inline]] static Int load_code(const std::uint8_t* p) {
     return Int::load_u8(p);

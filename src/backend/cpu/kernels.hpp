@@ -21,12 +21,39 @@ struct Tile {
   Range rows, cols;
 };
 
+/// Parts of matrices in memory that are read next, all of the same size.
+struct Ahead {
+  static constexpr int kMaxParts = 1 + kMaxActivationParts;
+
+  struct Part {
+    const char* data;
+    std::int64_t row_bytes;  // from row to row
+    int value_bytes;
+  };
+  Part parts[kMaxParts];
+  int count = 0;
+  std::int64_t rows = 0, cols = 0;
+};
+
 /// The f32 values of a tile, between the op that computes them and what becomes of them: row r
 /// begins at values + r * stride. Kernels write whole vectors, and read zeros up to a whole block.
 struct TileValues {
   float* values = nullptr;
   std::int64_t stride = 0;
-  float* column_amax = nullptr;  // bits of the largest |value| of each column; null: not wanted
+  float* column_amax = nullptr;  // FP8's columnwise casts: bits of each column's largest |value|
+  std::uint8_t* stage =
+      nullptr;                   // nvfp4's: codes and scales of a band, kStagedColumnBytes a column
+  const Ahead* ahead = nullptr;  // fetched while these are cast; null: nothing
+};
+
+inline constexpr std::int64_t kStagedColumnBytes = 128 / 2 + 128 / 16;
+
+/// How a row is normalized: xhat = (x - center) * rsigma + shift. The shift is what the rounding of
+/// center to f32 leaves of the mean, which counts where the mean is far larger than the deviations.
+struct Normalizer {
+  float center = 0.0F;
+  float rsigma = 0.0F;
+  float shift = 0.0F;
 };
 
 /// Calls a user's function, or its derivative, on a block of values; y may not be x.
@@ -99,7 +126,7 @@ struct Kernels {
   void (*activation_backward_tile)(const ActivationBackwardArgs&, const ActivationParts&, Tile,
                                    TileValues, std::int64_t part_offset, float* dbias);
   /// Of whole rows.
-  void (*norm_tile)(const NormArgs&, Tile, TileValues);
+  void (*norm_tile)(const NormArgs&, Tile, TileValues, Normalizer* rows, bool rows_known);
   void (*sum_tile)(Tile, TileValues, float* dbias);
   /// Stores a tile of [.., cols] as the op's own kernel does.
   AmaxBits (*store_tile)(const Output&, std::int64_t cols, Tile, TileValues);
@@ -124,12 +151,15 @@ struct BlockCast {
 };
 
 /// The kernels of block scales, of one instruction set. A matrix is cast in tiles that begin and
-/// end where blocks do; their rows come some at a time.
+/// end where blocks do; their rows come some at a time, nvfp4's as whole blocks.
 struct BlockKernels {
-  /// Does what needs no more than these rows of a tile.
+  /// Casts what needs no more than these rows of a tile; notes or stages what columns need.
   void (*cast_rows)(const BlockCast&, Tile, TileValues);
-  /// Does the rest, with all rows of the tile; overwrites column_amax.
-  void (*cast_band)(const BlockCast&, Tile, TileValues);
+  /// After all rows of a tile: makes multipliers of column_amax, or writes out what was staged.
+  /// Returns whether amaxes of columns are finite.
+  bool (*end_rows)(const BlockCast&, Tile, TileValues);
+  /// Then casts rows of FP8 by the columns' multipliers.
+  void (*cast_columns)(const BlockCast&, Tile, TileValues, bool finite);
   /// The amax of a tile's columns, transformed.
   AmaxBits (*hadamard_amax)(Tile, TileValues);
   /// The values of a tile of a block-scaled matrix [rows, cols]. It begins where blocks of 16 rows

@@ -35,14 +35,6 @@ struct Affine {
   }
 };
 
-/// How a row is normalized: xhat = (x - center) * rsigma + shift. The shift is what the rounding of
-/// center to f32 leaves of the mean, which counts where the mean is far larger than the deviations.
-struct Normalizer {
-  float center = 0.0F;
-  float rsigma = 0.0F;
-  float shift = 0.0F;
-};
-
 /// sums of (x - center) and of its square over a block; x's tail is overwritten.
 template <class F>
 struct CenteredSums {
@@ -113,9 +105,11 @@ template <class F>
   });
 }
 
-/// Calls store(x, row, column, count) with the normalized values of each block of the rows.
+/// Calls store(x, row, column, count) with the normalized values of each block of the rows. Their
+/// normalizers go to `normalizers` (null: not wanted), or are there.
 template <class F, class Store>
-void normalize_rows(const NormArgs& args, Range rows, const Store& store) {
+void normalize_rows(const NormArgs& args, Range rows, Normalizer* normalizers, bool known,
+                    const Store& store) {
   RowBlock x, gamma, beta;
   const bool one_block = args.cols <= kRowBlock;
   const Affine<F> affine{static_cast<const float*>(args.gamma),
@@ -129,7 +123,9 @@ void normalize_rows(const NormArgs& args, Range rows, const Store& store) {
       load_block<F>(args.x, r * args.cols + c, count, x.values);
       loaded = true;
     };
-    const Normalizer n = row_statistics<F>(args, x.values, read);
+    Normalizer* const kept = normalizers == nullptr ? nullptr : normalizers + (r - rows.begin);
+    const Normalizer n = known ? *kept : row_statistics<F>(args, x.values, read);
+    if (kept != nullptr) *kept = n;
     if (args.mu != nullptr) static_cast<float*>(args.mu)[r] = n.center;
     if (args.rsigma != nullptr) static_cast<float*>(args.rsigma)[r] = n.rsigma;
     for_each_row_block<F>(args.cols, [&](std::int64_t c, int count) {
@@ -144,16 +140,17 @@ void normalize_rows(const NormArgs& args, Range rows, const Store& store) {
 template <class F>
 AmaxBits norm(const NormArgs& args, Range rows) {
   AmaxBits amax = 0;
-  normalize_rows<F>(args, rows, [&](float* x, std::int64_t r, std::int64_t c, int count) {
-    amax = larger<F>(amax, store_block<F>(x, args.y, r * args.cols + c, count));
-  });
+  normalize_rows<F>(args, rows, nullptr, false,
+                    [&](float* x, std::int64_t r, std::int64_t c, int count) {
+                      amax = larger<F>(amax, store_block<F>(x, args.y, r * args.cols + c, count));
+                    });
   return amax;
 }
 
-/// A tile of whole rows.
+/// A tile of whole rows. Their normalizers are kept, or known.
 template <class F>
-void norm_tile(const NormArgs& args, Tile tile, TileValues to) {
-  normalize_rows<F>(args, tile.rows,
+void norm_tile(const NormArgs& args, Tile tile, TileValues to, Normalizer* rows, bool rows_known) {
+  normalize_rows<F>(args, tile.rows, rows, rows_known,
                     [&](const float* x, std::int64_t r, std::int64_t c, int count) {
                       copy_block<F>(x, count, tile_place<F>(to, tile, r, c));
                     });

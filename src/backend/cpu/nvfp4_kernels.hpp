@@ -52,163 +52,172 @@ Nvfp4Part nvfp4_part(const BlockPart& part, std::int64_t row_length) {
 /// Blocks along the rows of a tile.
 template <class F, class Rounding>
 [[gnu::flatten]] void cast_nvfp4_rows(const BlockCast& cast, Tile tile, TileValues values) {
-  constexpr int kReadyBlocks = 16;
   const Nvfp4Part part = nvfp4_part<F>(cast.output->rowwise, cast.cols);
   const std::int64_t rows = tile.rows.end - tile.rows.begin;
-  const std::int64_t first_block = tile.cols.begin / kNvfp4Block;
-  const std::int64_t blocks = (tile.cols.end - tile.cols.begin + kNvfp4Block - 1) / kNvfp4Block;
-  const std::int64_t first = tile.rows.begin * part.row_blocks + first_block;
+  const std::int64_t row_blocks = (tile.cols.end - tile.cols.begin + kNvfp4Block - 1) / kNvfp4Block;
+  const std::int64_t first = tile.rows.begin * part.row_blocks + tile.cols.begin / kNvfp4Block;
   Rounding rounding(cast, Usage::rowwise);
-  for_each_row_block<F, kNvfp4Block>(
-      Nvfp4Scales{cast.rowwise}, rows, blocks * kNvfp4Block, values, part.scale_inv + first,
-      part.row_blocks, [&](const BlockCursor<F, kNvfp4Block>& at, float multiplier) {
-        const auto place = static_cast<int>(at.block() % kReadyBlocks);
-        if (place == 0) {
-          const std::int64_t ready =
-              blocks - at.block() < kReadyBlocks ? blocks - at.block() : kReadyBlocks;
-          rounding.seek(0, tile.rows.begin + at.row(), tile.cols.begin + at.block() * kNvfp4Block,
-                        static_cast<int>(ready) * kNvfp4Block);
+  for_each_block_run<F, kNvfp4Block>(
+      Nvfp4Scales{cast.rowwise}, rows, row_blocks, values, part.scale_inv + first, part.row_blocks,
+      [&](const BlockRun& run) {
+        const std::int64_t col = run.block * kNvfp4Block;
+        fetch<F>(values.ahead, run.row, col, run.count * kNvfp4Block);
+        rounding.seek(0, tile.rows.begin + run.row, tile.cols.begin + col, run.count * kNvfp4Block);
+        std::uint8_t* const data =
+            part.data + (first + run.row * part.row_blocks + run.block) * kNvfp4BlockBytes;
+        for (int b = 0; b < run.count; ++b) {
+          const F x = F::load(run.values + b * kNvfp4Block) * F(run.multipliers[b]);
+          rounding.codes(x, b * kNvfp4Block).store_u4(data + b * kNvfp4BlockBytes);
         }
-        const F x = F::load(at.values()) * F(multiplier);
-        const std::int64_t block = first + at.row() * part.row_blocks + at.block();
-        rounding.codes(x, place * kNvfp4Block).store_u4(part.data + block * kNvfp4BlockBytes);
       });
 }
 
-/// A band's columns on their way to where each is a row of its own: kCols of them at a time.
-template <class F, class Rounding>
-class ColumnStage {
- public:
-  static constexpr int kCols = 64;
+/// Codes of a band's columns, and their scales, on their way to where each column is a row.
+struct ColumnStage {
+  std::uint8_t* codes;   // kNvfp4BandBlocks blocks a column
+  std::uint8_t* scales;  // kNvfp4BandBlocks rows of `width`
+  std::int64_t width;
 
-  explicit ColumnStage(const BlockCast& cast)
-      : part_(nvfp4_part<F>(cast.output->columnwise, cast.rows)),
-        rounding_(cast, Usage::columnwise) {}
+  explicit ColumnStage(const TileValues& tile)
+      : codes(tile.stage),
+        scales(tile.stage + tile.stride * kNvfp4BandBlocks * kNvfp4BlockBytes),
+        width(tile.stride) {}
 
-  /// Makes ready for blocks that begin in this row, of columns from `col` on.
-  [[gnu::always_inline]] void seek(std::int64_t row, std::int64_t col) {
-    for (int r = 0; r < kNvfp4Block; ++r) rounding_.seek(r * kCols, row + r, col, kCols);
+  std::uint8_t* block(std::int64_t block, std::int64_t col) const {
+    return codes + (col * kNvfp4BandBlocks + block) * kNvfp4BlockBytes;
   }
-  std::uint8_t* scales(int block, int col) { return scales_[block] + col; }
-
-  /// Takes the blocks of sixteen columns.
-  [[gnu::always_inline]] void put(const Square<F>& x, const F& multipliers, int block, int col) {
-    using Int = typename F::Int;
-    Int low(0), high(0);
-    for (int r = 0; r < kNvfp4Block / 2; ++r) {
-      const auto shift = static_cast<unsigned>(4 * r);
-      low = low | (codes(x, multipliers, r, col) << shift);
-      high = high | (codes(x, multipliers, r + kNvfp4Block / 2, col) << shift);
-    }
-    float words[2][F::kLanes];  // of bits
-    F::from_bits(low).store(words[0]);
-    F::from_bits(high).store(words[1]);
-    for (int lane = 0; lane < F::kLanes; ++lane) {
-      std::uint8_t* const to = data_[col + lane] + block * kNvfp4BlockBytes;
-      __builtin_memcpy(to, words[0] + lane, sizeof(float));
-      __builtin_memcpy(to + sizeof(float), words[1] + lane, sizeof(float));
-    }
+  std::uint8_t* scale(std::int64_t block, std::int64_t col) const {
+    return scales + block * width + col;
   }
-
-  /// Writes what was put of columns [col, col + cols), blocks from `block` on.
-  void flush(std::int64_t col, std::int64_t cols, std::int64_t block, std::int64_t blocks,
-             bool with_scales) const {
-    for (std::int64_t c = 0; c < cols; ++c) {
-      const std::int64_t first = (col + c) * part_.row_blocks + block;
-      __builtin_memcpy(part_.data + first * kNvfp4BlockBytes, data_[c],
-                       static_cast<std::size_t>(blocks * kNvfp4BlockBytes));
-      for (std::int64_t b = 0; with_scales && b < blocks; ++b) {
-        part_.scale_inv[first + b] = scales_[b][c];
-      }
-    }
-  }
-
- private:
-  [[gnu::always_inline]] typename F::Int codes(const Square<F>& x, const F& multipliers, int r,
-                                               int col) const {
-    return rounding_.codes(x.row[r] * multipliers, r * kCols + col);
-  }
-
-  Nvfp4Part part_;
-  Rounding rounding_;
-  alignas(64) std::uint8_t data_[kCols][kNvfp4BandBlocks * kNvfp4BlockBytes];
-  std::uint8_t scales_[kNvfp4BandBlocks][kCols];
 };
 
-/// Columnwise, blocks along the columns of a band.
+/// Columns that are made ready for rounding at a time.
+inline constexpr int kReadyCols = 64;
+
+/// Stages the codes of sixteen columns' blocks; code(r) gives those of row r.
+template <class F, class Code>
+[[gnu::always_inline]] inline void stage_blocks(std::uint8_t* to, const Code& code) {
+  using Int = typename F::Int;
+  constexpr int kHalf = kNvfp4Block / 2;
+  Int low(0), high(0);
+  for (int r = 0; r < kHalf; ++r) {
+    low = low | (code(r) << static_cast<unsigned>(4 * r));
+    high = high | (code(r + kHalf) << static_cast<unsigned>(4 * r));
+  }
+  float words[2][F::kLanes];  // of bits
+  F::from_bits(low).store(words[0]);
+  F::from_bits(high).store(words[1]);
+  for (int lane = 0; lane < F::kLanes; ++lane) {
+    std::uint8_t* const column = to + lane * kNvfp4BandBlocks * kNvfp4BlockBytes;
+    __builtin_memcpy(column, words[0] + lane, sizeof(float));
+    __builtin_memcpy(column + sizeof(float), words[1] + lane, sizeof(float));
+  }
+}
+
+/// Calls body(first row, column, ready column, square of values) for all values of a tile; begin is
+/// called as begin(first row, column) before each kReadyCols columns of a block of rows.
+template <class F, class Begin, class Body>
+[[gnu::always_inline]] inline void for_each_square(const Tile& tile, const TileValues& values,
+                                                   const Begin& begin, const Body& body) {
+  for (std::int64_t r = tile.rows.begin; r < tile.rows.end; r += kNvfp4Block) {
+    for (std::int64_t c = tile.cols.begin; c < tile.cols.end; c += F::kLanes) {
+      const auto ready = static_cast<int>((c - tile.cols.begin) % kReadyCols);
+      if (ready == 0) begin(r, c);
+      for (int i = 0; i < kNvfp4Block; ++i) {
+        fetch<F>(values.ahead, r - tile.rows.begin + i, c - tile.cols.begin, F::kLanes);
+      }
+      Square<F> x;
+      x.load(values.values + (r - tile.rows.begin) * values.stride + (c - tile.cols.begin),
+             values.stride);
+      body(r, c, ready, x);
+    }
+  }
+}
+
+/// Makes rounding ready for kReadyCols columns of a block of rows.
+template <class Rounding>
+[[gnu::always_inline]] inline void seek_square(Rounding& rounding, std::int64_t row,
+                                               std::int64_t col) {
+  for (int r = 0; r < kNvfp4Block; ++r) rounding.seek(r * kReadyCols, row + r, col, kReadyCols);
+}
+
+/// Columnwise, blocks along the columns of whole blocks of rows.
 template <class F, class Rounding>
 [[gnu::flatten]] void cast_nvfp4_columns(const BlockCast& cast, Tile tile, TileValues values) {
-  using Stage = ColumnStage<F, Rounding>;
+  const ColumnStage stage(values);
   const Nvfp4Scales scales{cast.columnwise};
   const bool hadamard = cast.output->hadamard;
-  const std::int64_t width = tile.cols.end - tile.cols.begin;
-  const auto blocks =
-      static_cast<int>((tile.rows.end - tile.rows.begin + kNvfp4Block - 1) / kNvfp4Block);
-  Stage stage(cast);
-  for (std::int64_t first = 0; first < width; first += Stage::kCols) {
-    const std::int64_t cols = width - first < Stage::kCols ? width - first : Stage::kCols;
-    for (int b = 0; b < blocks; ++b) {
-      stage.seek(tile.rows.begin + b * kNvfp4Block, tile.cols.begin + first);
-      for (int c = 0; c < cols; c += F::kLanes) {
-        Square<F> x;
-        x.load(values.values + b * kNvfp4Block * values.stride + first + c, values.stride);
+  Rounding rounding(cast, Usage::columnwise);
+  for_each_square<F>(
+      tile, values, [&](std::int64_t r, std::int64_t c) { seek_square(rounding, r, c); },
+      [&](std::int64_t r, std::int64_t c, int ready, Square<F>& x) {
         if (hadamard) hadamard_transform(x);
-        stage.put(x, scales.template operator()<F>(x.column_amax(), stage.scales(b, c), F::kLanes),
-                  b, c);
-      }
-    }
-    stage.flush(tile.cols.begin + first, cols, tile.rows.begin / kNvfp4Block, blocks, true);
-  }
+        const std::int64_t block = r / kNvfp4Block % kNvfp4BandBlocks;
+        const std::int64_t col = c - tile.cols.begin;
+        const F multipliers =
+            scales.template operator()<F>(x.column_amax(), stage.scale(block, col), F::kLanes);
+        stage_blocks<F>(stage.block(block, col), [&](int i) {
+          return rounding.codes(x.row[i] * multipliers, i * kReadyCols + ready);
+        });
+      });
 }
 
 /// Both usages, blocks of 16 x 16.
 template <class F, class Rounding>
 [[gnu::flatten]] void cast_nvfp4_squares(const BlockCast& cast, Tile tile, TileValues values) {
-  using Stage = ColumnStage<F, Rounding>;
   using Int = typename F::Int;
   const BlockOutput& output = *cast.output;
+  const bool wants_rows = output.rowwise.data != nullptr;
+  const bool wants_columns = output.columnwise.data != nullptr;
   const Nvfp4Part rowwise = nvfp4_part<F>(output.rowwise, cast.cols);
   const Nvfp4Part columnwise = nvfp4_part<F>(output.columnwise, cast.rows);
-  const Nvfp4Scales row_scales{cast.rowwise}, column_scales{cast.columnwise};
-  const std::int64_t width = tile.cols.end - tile.cols.begin;
-  const auto blocks =
-      static_cast<int>((tile.rows.end - tile.rows.begin + kNvfp4Block - 1) / kNvfp4Block);
-  Rounding rounding(cast, Usage::rowwise);
-  Stage stage(cast);
-  for (std::int64_t first = 0; first < width; first += Stage::kCols) {
-    const std::int64_t cols = width - first < Stage::kCols ? width - first : Stage::kCols;
-    for (int b = 0; b < blocks; ++b) {
-      const std::int64_t row = tile.rows.begin + b * kNvfp4Block;
-      const std::int64_t rows =
-          tile.rows.end - row < kNvfp4Block ? tile.rows.end - row : kNvfp4Block;
-      if (output.columnwise.data != nullptr) stage.seek(row, tile.cols.begin + first);
-      for (int c = 0; c < cols; c += F::kLanes) {
-        const std::int64_t col = tile.cols.begin + first + c;
-        const std::int64_t row_block = row / kNvfp4Block, col_block = col / kNvfp4Block;
-        Square<F> x;
-        x.load(values.values + b * kNvfp4Block * values.stride + first + c, values.stride);
+  const ColumnStage stage(values);
+  Rounding row_rounding(cast, Usage::rowwise), column_rounding(cast, Usage::columnwise);
+  const auto begin = [&](std::int64_t r, std::int64_t c) {
+    if (wants_rows) seek_square(row_rounding, r, c);
+    if (wants_columns) seek_square(column_rounding, r, c);
+  };
+  for_each_square<F>(
+      tile, values, begin, [&](std::int64_t r, std::int64_t c, int ready, const Square<F>& x) {
         const Int amax(reduce_max(x.column_amax()));
-        if (output.rowwise.data != nullptr) {
+        const std::int64_t row_block = r / kNvfp4Block, col_block = c / kNvfp4Block;
+        if (wants_rows) {
           const std::int64_t at = row_block * rowwise.row_blocks + col_block;
-          const F multiplier = row_scales.template operator()<F>(amax, rowwise.scale_inv + at, 1);
-          for (int r = 0; r < kNvfp4Block; ++r) {
-            if (r >= rows) break;
-            rounding.seek(0, row + r, col, kNvfp4Block);
-            rounding.codes(x.row[r] * multiplier, 0)
-                .store_u4(rowwise.data +
-                          ((row + r) * rowwise.row_blocks + col_block) * kNvfp4BlockBytes);
+          const F multiplier =
+              Nvfp4Scales{cast.rowwise}.template operator()<F>(amax, rowwise.scale_inv + at, 1);
+          for (int i = 0; i < kNvfp4Block; ++i) {
+            if (r + i >= tile.rows.end) break;
+            const Int codes = row_rounding.codes(x.row[i] * multiplier, i * kReadyCols + ready);
+            codes.store_u4(rowwise.data +
+                           ((r + i) * rowwise.row_blocks + col_block) * kNvfp4BlockBytes);
           }
         }
-        if (output.columnwise.data != nullptr) {
+        if (wants_columns) {
           const std::int64_t at = col_block * columnwise.row_blocks + row_block;
-          stage.put(x, column_scales.template operator()<F>(amax, columnwise.scale_inv + at, 1), b,
-                    c);
+          const F multiplier = Nvfp4Scales{cast.columnwise}.template operator()<F>(
+              amax, columnwise.scale_inv + at, 1);
+          stage_blocks<F>(
+              stage.block(row_block % kNvfp4BandBlocks, c - tile.cols.begin), [&](int i) {
+                return column_rounding.codes(x.row[i] * multiplier, i * kReadyCols + ready);
+              });
         }
-      }
-    }
-    if (output.columnwise.data != nullptr) {
-      stage.flush(tile.cols.begin + first, cols, tile.rows.begin / kNvfp4Block, blocks, false);
-    }
+      });
+}
+
+/// Writes out a tile's columns.
+template <class F>
+void end_nvfp4_rows(const BlockCast& cast, Tile tile, TileValues values) {
+  const BlockOutput& output = *cast.output;
+  const ColumnStage stage(values);
+  const Nvfp4Part part = nvfp4_part<F>(output.columnwise, cast.rows);
+  const std::int64_t first = tile.rows.begin / kNvfp4Block;
+  const std::int64_t blocks = (tile.rows.end - tile.rows.begin + kNvfp4Block - 1) / kNvfp4Block;
+  for (std::int64_t c = 0; c < tile.cols.end - tile.cols.begin; ++c) {
+    const std::int64_t at = (tile.cols.begin + c) * part.row_blocks + first;
+    __builtin_memcpy(part.data + at * kNvfp4BlockBytes, stage.block(0, c),
+                     static_cast<std::size_t>(blocks * kNvfp4BlockBytes));
+    if (output.scaling_mode == ScalingMode::nvfp4_2d) continue;
+    for (std::int64_t b = 0; b < blocks; ++b) part.scale_inv[at + b] = *stage.scale(b, c);
   }
 }
 
@@ -227,27 +236,14 @@ template <class F>
   return reduce_max(amax);
 }
 
-/// What is cast as rows of a tile come: blocks along them.
-template <class F>
-void nvfp4_cast_rows(const BlockCast& cast, Tile tile, TileValues values) {
+template <class F, class Rounding>
+void cast_nvfp4(const BlockCast& cast, Tile tile, TileValues values) {
   const BlockOutput& output = *cast.output;
-  if (output.scaling_mode != ScalingMode::nvfp4_1d || output.rowwise.data == nullptr) return;
-  if (output.rounding == nullptr) return cast_nvfp4_rows<F, RoundToNearest>(cast, tile, values);
-  cast_nvfp4_rows<F, RoundStochastically>(cast, tile, values);
-}
-
-/// What is cast when a band is complete, zeros below it up to whole blocks.
-template <class F>
-void nvfp4_cast_band(const BlockCast& cast, Tile tile, TileValues values) {
-  const BlockOutput& output = *cast.output;
-  const bool nearest = output.rounding == nullptr;
   if (output.scaling_mode == ScalingMode::nvfp4_2d) {
-    if (nearest) return cast_nvfp4_squares<F, RoundToNearest>(cast, tile, values);
-    return cast_nvfp4_squares<F, RoundStochastically>(cast, tile, values);
+    return cast_nvfp4_squares<F, Rounding>(cast, tile, values);
   }
-  if (output.columnwise.data == nullptr) return;
-  if (nearest) return cast_nvfp4_columns<F, RoundToNearest>(cast, tile, values);
-  cast_nvfp4_columns<F, RoundStochastically>(cast, tile, values);
+  if (output.rowwise.data != nullptr) cast_nvfp4_rows<F, Rounding>(cast, tile, values);
+  if (output.columnwise.data != nullptr) cast_nvfp4_columns<F, Rounding>(cast, tile, values);
 }
 
 }  // namespace tape8::cpu

@@ -47,6 +47,10 @@ struct Int {
   void store_u16(std::uint16_t* p) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (*this & Int(0xFFFF)).to_words());
   }
+  /// Stores the low 7 bits of each lane, below the highest of `signs`.
+  void store_signed_u8(const Int& signs, std::uint8_t* p) const {
+    select_bits(Int(0x7F), *this, signs >> 24).store_u8(p);
+  }
   /// Stores lanes below 16 as half bytes, the first of a byte low.
   void store_u4(std::uint8_t* p) const {
     const __m256i low = _mm256_or_si256(lo, _mm256_srli_epi64(lo, 28));

@@ -47,6 +47,30 @@ struct Int {
   void store_u16(std::uint16_t* p) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(v));
   }
+  /// The same of vectors in a row, with one permutation for two of them.
+  static void store_u8(const Int (&parts)[2], std::uint8_t* p) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_castsi512_si256(bytes(parts, 0)));
+  }
+  static void store_u8(const Int (&parts)[4], std::uint8_t* p) {
+    _mm512_storeu_si512(p, bytes(parts, 0));
+  }
+  static void store_signed_u8(const Int (&parts)[2], const Int (&signs)[2], std::uint8_t* p) {
+    const __m512i joined = join_signs(bytes(parts, 0), bytes(signs, 3));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_castsi512_si256(joined));
+  }
+  static void store_signed_u8(const Int (&parts)[4], const Int (&signs)[4], std::uint8_t* p) {
+    _mm512_storeu_si512(p, join_signs(bytes(parts, 0), bytes(signs, 3)));
+  }
+  static void store_u16(const Int (&parts)[4], std::uint16_t* p) {
+    for (int i = 0; i < 2; ++i) {
+      _mm512_storeu_si512(
+          p + 32 * i, _mm512_permutex2var_epi16(parts[2 * i].v, even_words(), parts[2 * i + 1].v));
+    }
+  }
+  /// Stores the low 7 bits of each lane, below the highest of `signs`.
+  void store_signed_u8(const Int& signs, std::uint8_t* p) const {
+    select_bits(Int(0x7F), *this, signs >> 24).store_u8(p);
+  }
   /// Stores lanes below 16 as half bytes, the first of a byte low.
   void store_u4(std::uint8_t* p) const {
     const __m512i pairs = _mm512_or_si512(v, _mm512_srli_epi64(v, 28));
@@ -87,6 +111,29 @@ struct Int {
     const __m512i odd = _mm512_max_epi32(_mm512_unpacklo_epi32(quarters[2], quarters[3]),
                                          _mm512_unpackhi_epi32(quarters[2], quarters[3]));
     return _mm512_max_epi32(_mm512_unpacklo_epi64(even, odd), _mm512_unpackhi_epi64(even, odd));
+  }
+
+ private:
+  /// Byte `place` of each lane of the two vectors, in the lower half.
+  static __m512i bytes(const Int (&parts)[2], char place) {
+    const __m512i lanes = _mm512_set_epi8(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                          0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 124, 120, 116, 112,
+                                          108, 104, 100, 96, 92, 88, 84, 80, 76, 72, 68, 64, 60, 56,
+                                          52, 48, 44, 40, 36, 32, 28, 24, 20, 16, 12, 8, 4, 0);
+    return _mm512_permutex2var_epi8(parts[0].v, _mm512_add_epi8(lanes, _mm512_set1_epi8(place)),
+                                    parts[1].v);
+  }
+  static __m512i bytes(const Int (&parts)[4], char place) {
+    const __m512i low = bytes({parts[0], parts[1]}, place);
+    const __m512i high = bytes({parts[2], parts[3]}, place);
+    return _mm512_inserti64x4(low, _mm512_castsi512_si256(high), 1);
+  }
+  static __m512i join_signs(__m512i low, __m512i signs) {
+    return _mm512_ternarylogic_epi32(_mm512_set1_epi8(0x7F), low, signs, 0xCA);
+  }
+  static __m512i even_words() {
+    return _mm512_set_epi16(62, 60, 58, 56, 54, 52, 50, 48, 46, 44, 42, 40, 38, 36, 34, 32, 30, 28,
+                            26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
   }
 };
 

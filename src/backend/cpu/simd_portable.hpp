@@ -39,6 +39,10 @@ struct Int {
   void store_u16(std::uint16_t* p) const {
     for (int i = 0; i < kLanes; ++i) p[i] = static_cast<std::uint16_t>(v[i]);
   }
+  /// Stores the low 7 bits of each lane, below the highest of `signs`.
+  void store_signed_u8(const Int& signs, std::uint8_t* p) const {
+    select_bits(Int(0x7F), *this, signs >> 24).store_u8(p);
+  }
   /// Stores lanes below 16 as half bytes, the first of a byte low.
   void store_u4(std::uint8_t* p) const {
     for (int i = 0; i < kLanes; i += 2) {

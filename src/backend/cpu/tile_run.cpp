@@ -15,8 +15,9 @@ constexpr std::align_val_t kAlignment{64};  // of whole vectors
 constexpr std::int64_t kVector = 16;        // values
 
 constexpr std::int64_t kBandRows = 32;          // where no blocks decide
-constexpr std::int64_t kTileSize = 128 * 1024;  // values in the second-level cache
-constexpr std::int64_t kStripSize = 4 * 1024;   // values in the first
+constexpr std::int64_t kKeptSize = 128 * 1024;  // values of a tile, in the second-level cache
+constexpr std::int64_t kStripSize = 4 * 1024;   // values of a strip, in the first
+constexpr std::int64_t kTileCols = 512;         // of a tile that is kept
 
 struct AlignedDelete {
   void operator()(float* p) const { ::operator delete(p, kAlignment); }
@@ -54,99 +55,164 @@ bool is_2d(ScalingMode mode) {
 
 }  // namespace
 
-TileRun::TileRun(const KernelSet& set, std::int64_t rows, std::int64_t cols, std::int64_t parts,
-                 TileForm form, const Output& output, Amax* hadamard_amax)
+TileRun::TileRun(const KernelSet& set, std::int64_t rows, std::int64_t cols,
+                 const TileTraits& traits, const Output& output, Amax* hadamard_amax)
     : set_(set),
       output_(output),
       hadamard_amax_(hadamard_amax),
-      parts_(parts),
-      cast_{output.blocks, rows, parts * cols, {}, {}} {
+      traits_(traits),
+      cast_{output.blocks, rows, traits.parts * cols, {}, {}} {
   std::int64_t band_rows = kBandRows;
+  bool row_blocks = traits.row_blocks || hadamard_amax != nullptr;
   if (output.blocks != nullptr) {
     const BlockOutput& blocks = *output.blocks;
     const ScalingMode mode = blocks.scaling_mode;
     block_cols_ = scaling_block(mode).along;
     band_rows = mode == ScalingMode::mxfp8_1d ? 32 : 128;
-    keeps_band_ = is_2d(mode) || blocks.columnwise.data != nullptr;
-    notes_columns_ = keeps_band_ && !is_nvfp4(mode);
+    const bool columns = blocks.columnwise.data != nullptr || is_2d(mode);
     if (is_nvfp4(mode)) {
       cast_.rowwise = tensor_scale(blocks.rowwise);
       cast_.columnwise = tensor_scale(blocks.columnwise);
       cast_.random_bits = random_bits;
+      stages_columns_ = blocks.columnwise.data != nullptr;
+      row_blocks = row_blocks || columns;
+    } else {
+      casts_columns_ = columns;
+      keeps_tile_ = columns && !(traits.repeatable && band_rows * cols > kKeptSize);
     }
   }
-  keeps_band_ = keeps_band_ || hadamard_amax != nullptr;
   // Tiles of one part end where its blocks do, unless those reach into the next part.
-  const bool any_width = form != TileForm::whole_rows && (parts == 1 || cols % block_cols_ == 0);
+  const std::int64_t parts = traits.parts;
+  const bool any_width = !traits.whole_rows && (parts == 1 || cols % block_cols_ == 0);
   parts_apart_ = parts == 1 || any_width;
-  const std::int64_t tile_cols = any_width ? kTileSize / band_rows / parts : cols;
+  // Short rows leave room for the columns' sums and scales; long ones are read faster.
+  const bool rows_alone = !casts_columns_ && !row_blocks;
+  const std::int64_t some_cols = rows_alone ? kStripSize / parts : kTileCols;
+  const std::int64_t tile_cols = any_width ? some_cols : cols;
   grid_ = {rows, cols, band_rows, std::max<std::int64_t>(round_up(tile_cols, block_cols_), 1)};
   const std::int64_t tile_width = std::min(cols, grid_.tile_cols) * parts;
   strip_rows_ = std::max<std::int64_t>(kStripSize / std::max<std::int64_t>(tile_width, 1), 1);
-  if (form == TileForm::row_blocks) strip_rows_ = round_up(strip_rows_, kVector);
+  if (row_blocks) strip_rows_ = round_up(strip_rows_, kVector);
+  strip_rows_ = std::min(strip_rows_, band_rows);
 }
 
 TileRows TileRun::memory(const Tile& tile) const {
   const std::int64_t width = tile.cols.end - tile.cols.begin;
-  const std::int64_t columns = parts_apart_ ? width : width * parts_;
+  const std::int64_t parts = traits_.parts;
+  const std::int64_t pieces = parts_apart_ ? parts : 1;
   // A vector more, so that rows do not fall on the same few sets of the first-level cache.
-  const std::int64_t stride = round_up(columns, std::max(block_cols_, kVector)) + kVector;
-  const std::int64_t rows = keeps_band_ ? grid_.band_rows : strip_rows_;
-  const std::int64_t pieces = parts_apart_ ? parts_ : 1;
-  const std::int64_t piece = (rows + 1) * stride;
-  float* const values = aligned_workspace(pieces * piece);
-  float* const column_amax = notes_columns_ ? values + rows * stride : nullptr;
-  if (notes_columns_) {
-    for (std::int64_t p = 0; p < pieces; ++p) std::fill_n(column_amax + p * piece, stride, 0.0F);
+  const std::int64_t stride =
+      round_up(parts_apart_ ? width : width * parts, std::max(block_cols_, kVector)) + kVector;
+  const std::int64_t rows = keeps_tile_ ? grid_.band_rows : strip_rows_;
+  constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t column_rows = casts_columns_    ? 1
+                                   : stages_columns_ ? kStagedColumnBytes / kFloat
+                                                     : 0;
+  const std::int64_t piece = (rows + column_rows) * stride;
+  constexpr auto kNormalizer = static_cast<std::int64_t>(sizeof(Normalizer)) / kFloat;
+  float* const values = aligned_workspace(pieces * piece + grid_.band_rows * kNormalizer);
+  TileRows all{tile, {values, stride}, parts_apart_ ? piece : width, nullptr, false, {}};
+  all.normalizers = reinterpret_cast<Normalizer*>(values + pieces * piece);
+  float* const columns = values + rows * stride;
+  if (casts_columns_) {
+    all.values.column_amax = columns;
+    for (std::int64_t p = 0; p < pieces; ++p) std::fill_n(columns + p * piece, stride, 0.0F);
   }
-  return {tile, {values, stride, column_amax}, parts_apart_ ? piece : width};
+  if (stages_columns_) all.values.stage = reinterpret_cast<std::uint8_t*>(columns);
+  return all;
 }
 
-TileRows TileRun::rows_of(const TileRows& tile, std::int64_t row) const {
+TileRows TileRun::rows_of(const TileRows& tile, std::int64_t row, const Tile& next) const {
+  const Range all = tile.tile.rows;
   TileRows rows = tile;
-  rows.tile.rows = {row, std::min(row + strip_rows_, tile.tile.rows.end)};
-  if (keeps_band_) rows.values.values += (row - tile.tile.rows.begin) * tile.values.stride;
+  rows.tile.rows = {row, std::min(row + strip_rows_, all.end)};
+  if (keeps_tile_) rows.values.values += (row - all.begin) * tile.values.stride;
+  rows.normalizers += row - all.begin;
+  // The first of two passes finds its rows fetched, by the second over the tile before.
+  if (casts_columns_ != tile.again) return rows;
+  rows.next = next;
+  if (tile.again) {
+    rows.next.rows.begin += row - all.begin;
+  } else if (row + strip_rows_ < all.end) {
+    rows.next = {{row + strip_rows_, all.end}, tile.tile.cols};
+  }
   return rows;
+}
+
+Ahead TileRun::ahead_of(const Tile& next, std::int64_t p) const {
+  Ahead ahead;
+  ahead.rows = next.rows.end - next.rows.begin;
+  ahead.cols = next.cols.end - next.cols.begin;
+  for (const TileInput& input : traits_.inputs) {
+    if (input.x == nullptr || input.x->blocks != nullptr) continue;
+    // An input with the values' parts is read part by part, another with the first.
+    const bool same_parts = input.parts == traits_.parts;
+    if (!same_parts && p > 0) continue;
+    const std::int64_t last = same_parts ? p + 1 : input.parts;
+    for (std::int64_t part = same_parts ? p : 0; part < last; ++part) {
+      const int size = bits(input.x->dtype) / 8;
+      const std::int64_t row_bytes = input.parts * grid_.cols * size;
+      const auto* const data = static_cast<const char*>(input.x->data) +
+                               next.rows.begin * row_bytes +
+                               (part * grid_.cols + next.cols.begin) * size;
+      ahead.parts[ahead.count++] = {data, row_bytes, size};
+    }
+  }
+  return ahead;
 }
 
 template <class Take>
 void TileRun::for_each_part(const TileRows& rows, const Take& take) const {
   if (!parts_apart_) return take(Tile{rows.tile.rows, {0, cast_.cols}}, rows.values);
-  for (std::int64_t p = 0; p < parts_; ++p) {
+  for (std::int64_t p = 0; p < traits_.parts; ++p) {
     const Range cols{p * grid_.cols + rows.tile.cols.begin, p * grid_.cols + rows.tile.cols.end};
+    const std::int64_t offset = p * rows.part_offset;
+    const Ahead ahead = ahead_of(rows.next, p);
     TileValues values = rows.values;
-    values.values += p * rows.part_offset;
-    if (notes_columns_) values.column_amax += p * rows.part_offset;
+    values.values += offset;
+    if (casts_columns_) values.column_amax += offset;
+    if (stages_columns_) values.stage += offset * static_cast<std::int64_t>(sizeof(float));
+    values.ahead = &ahead;
     take(Tile{rows.tile.rows, cols}, values);
   }
 }
 
-AmaxBits TileRun::take_rows(const TileRows& rows) const {
+AmaxBits TileRun::take_rows(const TileRows& strip) const {
   AmaxBits amax = 0;
-  for_each_part(rows, [&](const Tile& tile, const TileValues& values) {
+  for_each_part(strip, [&](const Tile& tile, const TileValues& values) {
+    // Short blocks are as long as the others, of zeros.
     const std::int64_t width = tile.cols.end - tile.cols.begin;
-    for (std::int64_t r = 0; r < tile.rows.end - tile.rows.begin; ++r) {
+    const std::int64_t rows = tile.rows.end - tile.rows.begin;
+    for (std::int64_t r = 0; r < rows; ++r) {
       std::fill_n(values.values + r * values.stride + width, values.stride - width, 0.0F);
+    }
+    if (strip_rows_ % kVector == 0) {
+      std::fill_n(values.values + rows * values.stride,
+                  (round_up(rows, kVector) - rows) * values.stride, 0.0F);
     }
     if (output_.data != nullptr || output_.amax != nullptr) {
       amax = std::max(amax, set_.kernels.store_tile(output_, cast_.cols, tile, values));
+    }
+    if (hadamard_amax_ != nullptr) {
+      note_amax(hadamard_amax_, set_.blocks.hadamard_amax(tile, values));
     }
     if (output_.blocks != nullptr) set_.blocks.cast_rows(cast_, tile, values);
   });
   return amax;
 }
 
-void TileRun::take_band(const TileRows& tile) const {
-  if (!keeps_band_) return;
+bool TileRun::end_rows(const TileRows& tile) const {
+  bool finite = true;
+  if (!casts_columns_ && !stages_columns_) return finite;
   for_each_part(tile, [&](const Tile& part, const TileValues& values) {
-    // Short blocks of columns are as long as the others, of zeros.
-    const std::int64_t rows = part.rows.end - part.rows.begin;
-    std::fill_n(values.values + rows * values.stride,
-                (round_up(rows, kVector) - rows) * values.stride, 0.0F);
-    if (hadamard_amax_ != nullptr) {
-      note_amax(hadamard_amax_, set_.blocks.hadamard_amax(part, values));
-    }
-    if (output_.blocks != nullptr) set_.blocks.cast_band(cast_, part, values);
+    finite = set_.blocks.end_rows(cast_, part, values) && finite;
+  });
+  return finite;
+}
+
+void TileRun::take_columns(const TileRows& rows, bool finite) const {
+  for_each_part(rows, [&](const Tile& part, const TileValues& values) {
+    set_.blocks.cast_columns(cast_, part, values, finite);
   });
 }
 

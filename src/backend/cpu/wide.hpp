@@ -37,11 +37,27 @@ struct WideInt {
   static WideInt load_u16(const std::uint16_t* p) {
     return each<WideInt, N>([&](int i) { return V::load_u16(p + kPartLanes * i); });
   }
+  /// All parts at once where the instruction set has a better way to do so.
   void store_u8(std::uint8_t* p) const {
-    for (int i = 0; i < N; ++i) part[i].store_u8(p + kPartLanes * i);
+    if constexpr (requires { V::store_u8(part, p); }) {
+      V::store_u8(part, p);
+    } else {
+      for (int i = 0; i < N; ++i) part[i].store_u8(p + kPartLanes * i);
+    }
+  }
+  void store_signed_u8(const WideInt& signs, std::uint8_t* p) const {
+    if constexpr (requires { V::store_signed_u8(part, signs.part, p); }) {
+      V::store_signed_u8(part, signs.part, p);
+    } else {
+      for (int i = 0; i < N; ++i) part[i].store_signed_u8(signs.part[i], p + kPartLanes * i);
+    }
   }
   void store_u16(std::uint16_t* p) const {
-    for (int i = 0; i < N; ++i) part[i].store_u16(p + kPartLanes * i);
+    if constexpr (requires { V::store_u16(part, p); }) {
+      V::store_u16(part, p);
+    } else {
+      for (int i = 0; i < N; ++i) part[i].store_u16(p + kPartLanes * i);
+    }
   }
 
   friend WideInt operator+(const WideInt& a, const WideInt& b) {

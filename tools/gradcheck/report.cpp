@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iostream>
 #include <map>
 #include <tuple>
 #include <unistd.h>
@@ -12,7 +11,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "gradcheck/operands.hpp"
 #include "table.hpp"
 
 namespace tape8::tools::gradcheck {

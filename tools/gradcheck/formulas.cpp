@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -64,10 +65,19 @@ Real value(Act act, Real x, const ClampedSwigluParams& params) {
   return 0.0L;
 }
 
+/// By a difference in extended precision, but where a kink could lie within its step.
 double slope(Act act, double x, const ClampedSwigluParams& params) {
   constexpr Real kStep = 1e-6L;
+  const double limit = double{params.limit};
+  if (act == Act::relu) return x > 0.0 ? 1.0 : 0.0;
+  if (act == Act::squared_relu) return x > 0.0 ? 2.0 * x : 0.0;
+  if (act == Act::clamped_linear) return std::abs(x) <= limit ? 1.0 : 0.0;
+  if (act == Act::clamped_silu && x > limit) return 0.0;
+  ClampedSwigluParams unclamped = params;
+  unclamped.limit = std::numeric_limits<float>::infinity();
   return static_cast<double>(
-      (value(act, Real{x} + kStep, params) - value(act, Real{x} - kStep, params)) / (2.0L * kStep));
+      (value(act, Real{x} + kStep, unclamped) - value(act, Real{x} - kStep, unclamped)) /
+      (2.0L * kStep));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ NormGradients norm_gradients(const NormFormula& formula, const Matrix& x, const 
 
 /// x: [rows, parts * cols]; the result: [rows, cols].
 Matrix activation(const ActivationType& type, const ClampedSwigluParams& params, const Matrix& x);
-/// The gradient in x, from differences of the function in extended precision.
+/// The gradient in x.
 Matrix activation_gradient(const ActivationType& type, const ClampedSwigluParams& params,
                            const Matrix& x, const Matrix& dy);
 

@@ -1,7 +1,6 @@
 #include "gradcheck/machines.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "gradcheck/operands.hpp"
 #include "table.hpp"
 
 namespace tape8::tools::gradcheck {

@@ -1,5 +1,7 @@
 #include "gradcheck/subject.hpp"
 
+#include <cmath>
+
 #include <fmt/ranges.h>
 
 namespace tape8::tools::gradcheck {
@@ -29,10 +31,14 @@ Tensor Random::uniform(const Shape& shape, DType dtype, double low, double high)
   return Tensor::from(values, shape, dtype);
 }
 
-Tensor Random::values(const Shape& shape, DType dtype, double most) {
+Tensor Random::values(const Shape& shape, DType dtype, double most, double kink) {
+  constexpr double kLeast = 0.0625;
+  constexpr double kClear = 0.01;
   std::vector<double> values(static_cast<std::size_t>(shape.numel()));
   for (double& value : values) {
-    value = number(0.0625, most);
+    do {
+      value = number(kLeast, most);
+    } while (std::abs(value - kink) < kClear);
     if (below(2) == 0) value = -value;
   }
   return Tensor::from(values, shape, dtype);

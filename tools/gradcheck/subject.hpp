@@ -19,9 +19,9 @@ class Random {
   Random(std::string_view case_name, std::uint64_t seed);
 
   Tensor uniform(const Shape& shape, DType dtype, double low, double high);
-  /// Magnitudes from 1/16 to `most` and random signs: clear of the kink that some activations have
-  /// at 0.
-  Tensor values(const Shape& shape, DType dtype, double most = 1.0);
+  /// Magnitudes from 1/16 to `most`, none near `kink`, and random signs: clear of the kinks that
+  /// activations have at 0 and at a limit.
+  Tensor values(const Shape& shape, DType dtype, double most = 1.0, double kink = 0.0);
   /// Values whose signs take turns, so that no row of them is nearly constant and a norm's slopes
   /// stay moderate.
   Tensor spread(const Shape& shape, DType dtype);
@@ -62,7 +62,7 @@ struct Subject {
   std::string variant;  ///< "swiglu", "bias"; may be empty
   std::string shape;    ///< "33x17x9"
   Precision precision = {};
-  bool differences = true;  ///< false: too large for them; the comparisons between machines remain
+  bool differences = true;  ///< false: too large for them, or not smooth
   std::function<Program(Random& random)> make;
 
   /// "dense/bf16/delayed/bias/33x17x9"

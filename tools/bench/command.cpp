@@ -11,9 +11,13 @@
 #include <tape8/tape8.hpp>
 
 #include "bench/block.hpp"
+#include "bench/fused.hpp"
 #include "bench/gemm.hpp"
+#include "bench/memory.hpp"
 #include "bench/peer.hpp"
 #include "bench/report.hpp"
+#include "bench/small.hpp"
+#include "bench/training.hpp"
 #include "json_file.hpp"
 #include "validators.hpp"
 
@@ -35,7 +39,11 @@ std::vector<Figure> all_figures(const std::vector<int>& threads) {
     std::move(some.begin(), some.end(), std::back_inserter(all));
   };
   append(gemm_figures(threads));
+  append(fused_figures(threads));
   append(block_figures(threads));
+  append(training_figures(threads));
+  append(small_figures());
+  append(memory_figures());
   return all;
 }
 

@@ -10,8 +10,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What is timed at once: long against the clock and a thread team's start.
+/// What is timed at once: long against the clock and a thread team's start. A call that takes
+/// longer draws the others' samples up to the second, so that the same interruptions fit into them.
 constexpr double kSampleSeconds = 2e-3;
+constexpr double kLongestSampleSeconds = 2e-2;
 constexpr int kLeastSamples = 5;
 constexpr std::int64_t kMostRepeats = 1 << 24;
 
@@ -21,15 +23,14 @@ double seconds_of(const Call& call, std::int64_t repeats) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Executions that take about a sample's time; to find them out is the warm-up.
-std::int64_t repeats_for(const Call& call, double sample_seconds) {
+/// About the seconds of one execution; to find them out is the warm-up.
+double estimated_seconds(const Call& call, double sample_seconds) {
   call();
-  std::int64_t repeats = 1;
-  for (;;) {
+  for (std::int64_t repeats = 1;; repeats *= 2) {
     const double taken = seconds_of(call, repeats);
-    if (taken >= sample_seconds / 2 || repeats >= kMostRepeats) return repeats;
-    const double wanted = static_cast<double>(repeats) * sample_seconds / std::max(taken, 1e-9);
-    repeats = std::clamp(static_cast<std::int64_t>(std::ceil(wanted)), repeats * 2, kMostRepeats);
+    if (taken >= sample_seconds / 4 || repeats >= kMostRepeats) {
+      return std::max(taken, 1e-9) / static_cast<double>(repeats);
+    }
   }
 }
 
@@ -43,9 +44,15 @@ double median(std::vector<double> values) {
 }  // namespace
 
 std::vector<double> median_seconds(const std::vector<Call>& calls, double seconds) {
-  const double sample_seconds = std::min(kSampleSeconds, seconds / kLeastSamples);
+  double sample_seconds = std::min(kSampleSeconds, seconds / kLeastSamples);
+  std::vector<double> estimates;
+  for (const Call& call : calls) estimates.push_back(estimated_seconds(call, sample_seconds));
+  const double longest = *std::max_element(estimates.begin(), estimates.end());
+  sample_seconds = std::max(sample_seconds, std::min(longest, kLongestSampleSeconds));
   std::vector<std::int64_t> repeats;
-  for (const Call& call : calls) repeats.push_back(repeats_for(call, sample_seconds));
+  for (const double estimate : estimates) {
+    repeats.push_back(std::max<std::int64_t>(1, std::llround(sample_seconds / estimate)));
+  }
 
   std::vector<std::vector<double>> samples(calls.size());
   const double total = seconds * static_cast<double>(calls.size());

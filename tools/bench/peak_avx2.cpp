@@ -10,7 +10,6 @@ struct Avx2Math {
   static constexpr int kProducts = 8;
   static Vector set(float value) { return _mm256_set1_ps(value); }
   static Vector multiply_add(Vector a, Vector b, Vector sum) { return _mm256_fmadd_ps(a, b, sum); }
-  static void keep(Vector& sum) { asm volatile("" : "+x"(sum)); }
 };
 
 }  // namespace

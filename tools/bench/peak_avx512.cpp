@@ -10,7 +10,6 @@ struct Avx512Math {
   static constexpr int kProducts = 16;
   static Vector set(float value) { return _mm512_set1_ps(value); }
   static Vector multiply_add(Vector a, Vector b, Vector sum) { return _mm512_fmadd_ps(a, b, sum); }
-  static void keep(Vector& sum) { asm volatile("" : "+v"(sum)); }
 };
 
 /// Pairs of bf16 products. Values do not matter here, as long as none is a denormal.

@@ -10,7 +10,6 @@ struct PortableMath {
   static constexpr int kProducts = 4;
   static Vector set(float value) { return Vector{value, value, value, value}; }
   static Vector multiply_add(Vector a, Vector b, Vector sum) { return sum + a * b; }
-  static void keep(Vector& sum) { asm volatile("" : "+m"(sum)); }
 };
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace tape8::cpu {
 template <class F>
 void block_cast_rows(const BlockCast& cast, Tile tile, TileValues values) {
   if (cast.output->dtype != DType::e2m1) return cast_fp8_rows<F>(cast, tile, values);
-  if (cast.output->rounding == nullptr) return cast_nvfp4<F, RoundToNearest>(cast, tile, values);
-  cast_nvfp4<F, RoundStochastically>(cast, tile, values);
+  if (cast.output->rounding == nullptr) return cast_nvfp4<F, RoundToNearest<F>>(cast, tile, values);
+  cast_nvfp4<F, RoundStochastically<F>>(cast, tile, values);
 }
 
 template <class F>

@@ -4,39 +4,52 @@
 
 #include "backend/cpu/element_formats.hpp"
 #include "backend/cpu/kernels.hpp"
+#include "backend/cpu/philox_kernels.hpp"
 
 namespace tape8::cpu {
 
-// How values become e2m1 codes. A rounder is asked first to make ready for elements of the matrix,
-// and then for the codes of vectors of them.
+// How values become e2m1 codes. A rounder is asked first to make elements of the matrix ready,
+// which follow each other in a row, as segment 0 to 15; then for the codes of vectors of them.
+
+/// Elements of a segment at most; of segment 0, while there are no others, sixteen times as many.
+inline constexpr int kRoundingSegment = 64;
 
 /// e2m1 codes of the nearest values.
+template <class F>
 class RoundToNearest {
  public:
   RoundToNearest(const BlockCast&, Usage) {}
 
   void seek(int, std::int64_t, std::int64_t, int) {}
   template <class V>
-  [[gnu::always_inline]] typename V::Int codes(const V& x, int) const {
+  [[gnu::always_inline]] typename V::Int codes(const V& x, int, int) const {
     return E2m1Format::encode(x);
   }
 };
 
 /// e2m1 codes of a neighbouring value, the farther one as often as x is nearer to it.
+template <class F>
 class RoundStochastically {
  public:
-  static constexpr int kPlaces = 1024;
+  RoundStochastically(const BlockCast& cast, Usage usage)
+      : rounding_(*cast.output->rounding),
+        cols_(cast.cols),
+        columnwise_(usage == Usage::columnwise) {}
 
-  RoundStochastically(const BlockCast& cast, Usage usage) : cast_(cast), usage_(usage) {}
-
-  /// Makes places i to i + count stand for the elements of a row from `col` on.
-  void seek(int i, std::int64_t row, std::int64_t col, int count) {
-    cast_.random_bits(*cast_.output->rounding, usage_, row * cast_.cols + col, count, random_ + i);
+  void seek(int segment, std::int64_t row, std::int64_t col, int count) {
+    const auto element = static_cast<std::uint64_t>(row * cols_ + col);
+    const auto skipped = static_cast<int>(element % kPhiloxHalves);
+    std::uint16_t* const to = bits_ + segment * kSegment;
+    for (int i = 0; i < skipped + count; i += kPhiloxBatch<F>) {
+      random_bits<F>(rounding_, columnwise_,
+                     (element + static_cast<std::uint64_t>(i)) / kPhiloxHalves, to + i);
+    }
+    first_[segment] = to + skipped;
   }
 
-  /// Codes of the elements of places i, i + 1, ...
+  /// Codes of a segment's elements i, i + 1, ...
   template <class V>
-  [[gnu::always_inline]] typename V::Int codes(const V& x, int i) const {
+  [[gnu::always_inline]] typename V::Int codes(const V& x, int segment, int i) const {
     using Int = typename V::Int;
     constexpr std::int32_t kOne = 0x3F800000, kHalf = 0x3F000000, kSix = 0x40C00000;
     const Int clamped = min(magnitude(x), Int(kSix));
@@ -50,7 +63,7 @@ class RoundStochastically {
     const Int unit = max(clamped & Int(kInfinityBits), Int(kOne)) - Int(1 << 23);
     const V per_unit = V::from_bits(Int(0x7F000000) - unit);
     const V fraction = (V::from_bits(clamped) - V::from_bits(below)) * per_unit;
-    const Int drawn = Int::load_u16(random_ + i) << 7;  // (r + 0.5) 2^-16, exactly
+    const Int drawn = Int::load_u16(first_[segment] + i) << 7;  // (r + 0.5) 2^-16, exactly
     const V uniform = V::from_bits(Int(kOne) | drawn) - V(1.0F - 0x1p-17F);
     const Int rounded = select(fraction <= uniform, code, code + Int(1));
     const Int sign = (bits(x) >> 28) & Int(8);
@@ -58,9 +71,14 @@ class RoundStochastically {
   }
 
  private:
-  const BlockCast& cast_;
-  Usage usage_;
-  std::uint16_t random_[kPlaces];
+  static constexpr int kSegments = 16;
+  static constexpr int kSegment = kRoundingSegment + kPhiloxBatch<F>;
+
+  const StochasticRounding& rounding_;
+  std::int64_t cols_;
+  bool columnwise_;
+  std::uint16_t bits_[kSegments * kSegment];
+  const std::uint16_t* first_[kSegments];
 };
 
 }  // namespace tape8::cpu

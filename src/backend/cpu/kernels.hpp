@@ -132,10 +132,6 @@ struct Kernels {
   AmaxBits (*store_tile)(const Output&, std::int64_t cols, Tile, TileValues);
 };
 
-/// Fills `to` with the random bits of elements at, at + 1, ... of a matrix.
-using RandomBits = void (*)(const StochasticRounding&, Usage, std::int64_t at, int count,
-                            std::uint16_t* to);
-
 /// nvfp4's t and 1 / t.
 struct TensorScale {
   float scale = 1.0F;
@@ -147,7 +143,6 @@ struct BlockCast {
   const BlockOutput* output = nullptr;
   std::int64_t rows = 0, cols = 0;
   TensorScale rowwise, columnwise;
-  RandomBits random_bits = nullptr;
 };
 
 /// The kernels of block scales, of one instruction set. A matrix is cast in tiles that begin and

@@ -67,7 +67,7 @@ template <class F, class Rounding>
             part.data + (first + run.row * part.row_blocks + run.block) * kNvfp4BlockBytes;
         for (int b = 0; b < run.count; ++b) {
           const F x = F::load(run.values + b * kNvfp4Block) * F(run.multipliers[b]);
-          rounding.codes(x, b * kNvfp4Block).store_u4(data + b * kNvfp4BlockBytes);
+          rounding.codes(x, 0, b * kNvfp4Block).store_u4(data + b * kNvfp4BlockBytes);
         }
       });
 }
@@ -91,9 +91,6 @@ struct ColumnStage {
   }
 };
 
-/// Columns that are made ready for rounding at a time.
-inline constexpr int kReadyCols = 64;
-
 /// Stages the codes of sixteen columns' blocks; code(r) gives those of row r.
 template <class F, class Code>
 [[gnu::always_inline]] inline void stage_blocks(std::uint8_t* to, const Code& code) {
@@ -115,13 +112,13 @@ template <class F, class Code>
 }
 
 /// Calls body(first row, column, ready column, square of values) for all values of a tile; begin is
-/// called as begin(first row, column) before each kReadyCols columns of a block of rows.
+/// called as begin(first row, column) before each kRoundingSegment columns of a block of rows.
 template <class F, class Begin, class Body>
 [[gnu::always_inline]] inline void for_each_square(const Tile& tile, const TileValues& values,
                                                    const Begin& begin, const Body& body) {
   for (std::int64_t r = tile.rows.begin; r < tile.rows.end; r += kNvfp4Block) {
     for (std::int64_t c = tile.cols.begin; c < tile.cols.end; c += F::kLanes) {
-      const auto ready = static_cast<int>((c - tile.cols.begin) % kReadyCols);
+      const auto ready = static_cast<int>((c - tile.cols.begin) % kRoundingSegment);
       if (ready == 0) begin(r, c);
       for (int i = 0; i < kNvfp4Block; ++i) {
         fetch<F>(values.ahead, r - tile.rows.begin + i, c - tile.cols.begin, F::kLanes);
@@ -134,11 +131,11 @@ template <class F, class Begin, class Body>
   }
 }
 
-/// Makes rounding ready for kReadyCols columns of a block of rows.
+/// Makes rounding ready for kRoundingSegment columns of a block of rows.
 template <class Rounding>
 [[gnu::always_inline]] inline void seek_square(Rounding& rounding, std::int64_t row,
                                                std::int64_t col) {
-  for (int r = 0; r < kNvfp4Block; ++r) rounding.seek(r * kReadyCols, row + r, col, kReadyCols);
+  for (int r = 0; r < kNvfp4Block; ++r) rounding.seek(r, row + r, col, kRoundingSegment);
 }
 
 /// Columnwise, blocks along the columns of whole blocks of rows.
@@ -156,9 +153,8 @@ template <class F, class Rounding>
         const std::int64_t col = c - tile.cols.begin;
         const F multipliers =
             scales.template operator()<F>(x.column_amax(), stage.scale(block, col), F::kLanes);
-        stage_blocks<F>(stage.block(block, col), [&](int i) {
-          return rounding.codes(x.row[i] * multipliers, i * kReadyCols + ready);
-        });
+        stage_blocks<F>(stage.block(block, col),
+                        [&](int i) { return rounding.codes(x.row[i] * multipliers, i, ready); });
       });
 }
 
@@ -187,7 +183,7 @@ template <class F, class Rounding>
               Nvfp4Scales{cast.rowwise}.template operator()<F>(amax, rowwise.scale_inv + at, 1);
           for (int i = 0; i < kNvfp4Block; ++i) {
             if (r + i >= tile.rows.end) break;
-            const Int codes = row_rounding.codes(x.row[i] * multiplier, i * kReadyCols + ready);
+            const Int codes = row_rounding.codes(x.row[i] * multiplier, i, ready);
             codes.store_u4(rowwise.data +
                            ((r + i) * rowwise.row_blocks + col_block) * kNvfp4BlockBytes);
           }
@@ -197,9 +193,8 @@ template <class F, class Rounding>
           const F multiplier = Nvfp4Scales{cast.columnwise}.template operator()<F>(
               amax, columnwise.scale_inv + at, 1);
           stage_blocks<F>(
-              stage.block(row_block % kNvfp4BandBlocks, c - tile.cols.begin), [&](int i) {
-                return column_rounding.codes(x.row[i] * multiplier, i * kReadyCols + ready);
-              });
+              stage.block(row_block % kNvfp4BandBlocks, c - tile.cols.begin),
+              [&](int i) { return column_rounding.codes(x.row[i] * multiplier, i, ready); });
         }
       });
 }

@@ -137,10 +137,56 @@ struct Int {
   }
 };
 
+/// 8 lanes of uint64.
+struct Long {
+  static constexpr int kLanes = 8;
+  /// Which value of eight to put in each lane for store_pairs to store them in order.
+  static constexpr std::uint64_t kPairOrder[kLanes] = {0, 2, 1, 3, 4, 6, 5, 7};
+  __m256i lo, hi;
+
+  Long(__m256i low, __m256i high) : lo(low), hi(high) {}
+  explicit Long(std::uint64_t value)
+      : lo(_mm256_set1_epi64x(static_cast<long long>(value))), hi(lo) {}
+
+  static Long load(const std::uint64_t* p) {
+    return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 4))};
+  }
+
+  friend Long operator+(Long a, Long b) {
+    return {_mm256_add_epi64(a.lo, b.lo), _mm256_add_epi64(a.hi, b.hi)};
+  }
+  friend Long operator^(Long a, Long b) {
+    return {_mm256_xor_si256(a.lo, b.lo), _mm256_xor_si256(a.hi, b.hi)};
+  }
+  friend Long operator>>(Long a, unsigned n) {
+    const int count = static_cast<int>(n);
+    return {_mm256_srli_epi64(a.lo, count), _mm256_srli_epi64(a.hi, count)};
+  }
+  /// The product of the low halves.
+  friend Long multiply_low(Long a, Long b) {
+    return {_mm256_mul_epu32(a.lo, b.lo), _mm256_mul_epu32(a.hi, b.hi)};
+  }
+  /// The low half of a, and that of b above it.
+  friend Long join_low(Long a, Long b) {
+    return {_mm256_blend_epi32(a.lo, _mm256_slli_epi64(b.lo, 32), 0xAA),
+            _mm256_blend_epi32(a.hi, _mm256_slli_epi64(b.hi, 32), 0xAA)};
+  }
+  /// Stores lanes of a and b by turns, those of each half: even lanes, then odd ones.
+  friend void store_pairs(Long a, Long b, std::uint16_t* p) {
+    auto* const to = reinterpret_cast<__m256i*>(p);
+    _mm256_storeu_si256(to, _mm256_unpacklo_epi64(a.lo, b.lo));
+    _mm256_storeu_si256(to + 1, _mm256_unpackhi_epi64(a.lo, b.lo));
+    _mm256_storeu_si256(to + 2, _mm256_unpacklo_epi64(a.hi, b.hi));
+    _mm256_storeu_si256(to + 3, _mm256_unpackhi_epi64(a.hi, b.hi));
+  }
+};
+
 /// 16 lanes of f32. max and min give b where a lane of a or b is NaN.
 struct Float {
   using Int = avx2::Int;
   using Mask = avx2::Mask;
+  using Long = avx2::Long;
   static constexpr int kLanes = 16;
   /// Vectors that arithmetic-bound loops work on at a time.
   static constexpr int kUnroll = 2;

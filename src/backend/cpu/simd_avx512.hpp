@@ -137,10 +137,39 @@ struct Int {
   }
 };
 
+/// 8 lanes of uint64.
+struct Long {
+  static constexpr int kLanes = 8;
+  /// Which value of eight to put in each lane for store_pairs to store them in order.
+  static constexpr std::uint64_t kPairOrder[kLanes] = {0, 4, 1, 5, 2, 6, 3, 7};
+  __m512i v;
+
+  Long(__m512i value) : v(value) {}
+  explicit Long(std::uint64_t value) : v(_mm512_set1_epi64(static_cast<long long>(value))) {}
+
+  static Long load(const std::uint64_t* p) { return _mm512_loadu_si512(p); }
+
+  friend Long operator+(Long a, Long b) { return _mm512_add_epi64(a.v, b.v); }
+  friend Long operator^(Long a, Long b) { return _mm512_xor_si512(a.v, b.v); }
+  friend Long operator>>(Long a, unsigned n) { return _mm512_srli_epi64(a.v, n); }
+  /// The product of the low halves.
+  friend Long multiply_low(Long a, Long b) { return _mm512_mul_epu32(a.v, b.v); }
+  /// The low half of a, and that of b above it.
+  friend Long join_low(Long a, Long b) {
+    return _mm512_mask_blend_epi32(0xAAAA, a.v, _mm512_slli_epi64(b.v, 32));
+  }
+  /// Stores lanes of a and b by turns: even lanes, then odd ones.
+  friend void store_pairs(Long a, Long b, std::uint16_t* p) {
+    _mm512_storeu_si512(p, _mm512_unpacklo_epi64(a.v, b.v));
+    _mm512_storeu_si512(p + 32, _mm512_unpackhi_epi64(a.v, b.v));
+  }
+};
+
 /// 16 lanes of f32. max and min give b where a lane of a or b is NaN.
 struct Float {
   using Int = avx512::Int;
   using Mask = avx512::Mask;
+  using Long = avx512::Long;
   static constexpr int kLanes = 16;
   /// Vectors that arithmetic-bound loops work on at a time.
   static constexpr int kUnroll = 4;

@@ -107,10 +107,64 @@ struct Int {
   std::int32_t lane(int i) const { return static_cast<std::int32_t>(v[i]); }
 };
 
+/// 8 lanes of uint64.
+struct Long {
+  static constexpr int kLanes = 8;
+  /// Which value of eight to put in each lane for store_pairs to store them in order.
+  static constexpr std::uint64_t kPairOrder[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7};
+  std::uint64_t v[kLanes];
+
+  Long() = default;
+  explicit Long(std::uint64_t value) {
+    for (auto& lane : v) lane = value;
+  }
+
+  static Long load(const std::uint64_t* p) {
+    return generate([&](int i) { return p[i]; });
+  }
+
+  friend Long operator+(Long a, Long b) {
+    return generate([&](int i) { return a.v[i] + b.v[i]; });
+  }
+  friend Long operator^(Long a, Long b) {
+    return generate([&](int i) { return a.v[i] ^ b.v[i]; });
+  }
+  friend Long operator>>(Long a, unsigned n) {
+    return generate([&](int i) { return a.v[i] >> n; });
+  }
+  /// The product of the low halves.
+  friend Long multiply_low(Long a, Long b) {
+    return generate([&](int i) { return low(a, i) * low(b, i); });
+  }
+  /// The low half of a, and that of b above it.
+  friend Long join_low(Long a, Long b) {
+    return generate([&](int i) { return low(a, i) | b.v[i] << 32U; });
+  }
+  /// Stores lanes of a and b by turns.
+  friend void store_pairs(Long a, Long b, std::uint16_t* p) {
+    for (int i = 0; i < kLanes; ++i) {
+      for (int k = 0; k < 4; ++k) {
+        p[8 * i + k] = static_cast<std::uint16_t>(a.v[i] >> (16 * k));
+        p[8 * i + 4 + k] = static_cast<std::uint16_t>(b.v[i] >> (16 * k));
+      }
+    }
+  }
+
+ private:
+  template <class Lane>
+  static Long generate(const Lane& lane_value) {
+    Long r;
+    for (int i = 0; i < kLanes; ++i) r.v[i] = lane_value(i);
+    return r;
+  }
+  static std::uint64_t low(const Long& a, int i) { return a.v[i] & 0xFFFFFFFFU; }
+};
+
 /// 16 lanes of f32. max and min give b where a lane of a or b is NaN.
 struct Float {
   using Int = portable::Int;
   using Mask = portable::Mask;
+  using Long = portable::Long;
   static constexpr int kLanes = portable::kLanes;
   /// Vectors that arithmetic-bound loops work on at a time.
   static constexpr int kUnroll = 1;

@@ -6,8 +6,6 @@
 #include <memory>
 #include <new>
 
-#include "backend/cpu/random_bits.hpp"
-
 namespace tape8::cpu {
 namespace {
 
@@ -73,7 +71,6 @@ TileRun::TileRun(const KernelSet& set, std::int64_t rows, std::int64_t cols,
     if (is_nvfp4(mode)) {
       cast_.rowwise = tensor_scale(blocks.rowwise);
       cast_.columnwise = tensor_scale(blocks.columnwise);
-      cast_.random_bits = random_bits;
       stages_columns_ = blocks.columnwise.data != nullptr;
       row_blocks = row_blocks || columns;
     } else {

@@ -99,7 +99,7 @@ TAPE8_API GradcheckResult gradcheck(const CheckedFunction& function,
 /// What a function's output, and the gradient of each of its inputs, should be.
 struct ExpectedResults {
   Expected output;
-  std::vector<Expected> gradients;  ///< one an input
+  std::vector<Expected> gradients;  ///< one an input; without values where there is none
 };
 
 /// Computes them in float64 for the cotangent `dy`. It is called between forward and backward, when
@@ -118,7 +118,8 @@ TAPE8_API GradcheckResult check_against(const CheckedFunction& function,
                                         const Reference& reference,
                                         const CheckAgainstOptions& options = {});
 
-/// One tensor against what it should be; one that is none is taken for zeros.
+/// One tensor against what it should be; one that is none is taken for zeros. Without values on
+/// either side it is inconclusive.
 TAPE8_API Comparison compare(std::string name, const Tensor& tensor, const Expected& expected);
 
 }  // namespace tape8

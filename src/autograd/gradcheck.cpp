@@ -23,6 +23,11 @@ constexpr double kNoiseMargin = 8.0;
 
 bool takes_gradient(const Tensor& input) { return input.defined() && is_compute(input.dtype()); }
 
+template <class Function>
+void check_callable(const char* what, const Function& function) {
+  if (!function) fail<OptionError>("gradcheck: {} must be given: got none", what);
+}
+
 void check_names(const std::vector<std::string>& names, const std::vector<Tensor>& inputs) {
   if (!names.empty() && names.size() != inputs.size()) {
     fail<OptionError>("gradcheck: names must be none or one for each of {} inputs: got {}",
@@ -169,6 +174,9 @@ Slope slope(CopiedFunction& function, std::size_t input, std::int64_t element, d
     result.value += dy[i] * (y_above[i] - y_below[i]);
     result.noise += ulp * std::abs(dy[i] * y_above[i]);
   }
+  if (above == below) {
+    fail<OptionError>("gradcheck: step must not vanish beside an element of {}: got {}", at, step);
+  }
   result.value /= above - below;
   result.noise /= above - below;
   return result;
@@ -272,6 +280,7 @@ double gradcheck_tolerance(DType dtype, int roundings) {
 
 GradcheckResult gradcheck(const CheckedFunction& function, const std::vector<Tensor>& inputs,
                           const GradcheckOptions& options) {
+  check_callable("function", function);
   check_options(options, inputs);
   const Differentiated analytic =
       differentiate(function, inputs, options.seed, [](const Tensor&) {});
@@ -290,6 +299,12 @@ GradcheckResult gradcheck(const CheckedFunction& function, const std::vector<Ten
     comparisons.push_back(
         check_gradient(origin.function, i, analytic.gradients[i], dy, options, tolerance, rng));
   }
+  if (comparisons.size() == 1) {
+    comparisons.push_back({.name = "gradients",
+                           .verdict = Verdict::inconclusive,
+                           .tolerance = tolerance,
+                           .message = "gradients: no input takes one, which shows nothing"});
+  }
   GradcheckResult result = summarize(std::move(comparisons));
   result.differences = origin.function.dtype();
   return result;
@@ -297,13 +312,15 @@ GradcheckResult gradcheck(const CheckedFunction& function, const std::vector<Ten
 
 GradcheckResult check_against(const CheckedFunction& function, const std::vector<Tensor>& inputs,
                               const Reference& reference, const CheckAgainstOptions& options) {
+  check_callable("function", function);
+  check_callable("reference", reference);
   check_names(options.names, inputs);
   ExpectedResults expected;
   const Differentiated actual = differentiate(function, inputs, options.seed,
                                               [&](const Tensor& dy) { expected = reference(dy); });
-  if (expected.gradients.size() > inputs.size()) {
+  if (expected.gradients.size() != inputs.size()) {
     fail<OptionError>(
-        "check_against: there must be at most one gradient for each of {} inputs: got {}",
+        "check_against: the reference must have a gradient for each of {} inputs: got {}",
         inputs.size(), expected.gradients.size());
   }
   std::vector<Comparison> comparisons;

@@ -96,6 +96,12 @@ Comparison compare_values(std::string name, const ComparedValues& actual,
                           const Expected& expected) {
   Comparison result{.name = std::move(name), .tolerance = expected.tolerance};
   const std::vector<double>& values = actual.values;
+  if (values.empty() || expected.values.empty()) {
+    const bool both = values.empty() && expected.values.empty();
+    return decided(std::move(result), Verdict::inconclusive, 0.0,
+                   both ? "there are no elements, which shows nothing"
+                        : "there is nothing to compare it with");
+  }
   if (values.size() != expected.values.size()) {
     return decided(
         std::move(result), Verdict::failed, kInfinity,
@@ -150,6 +156,11 @@ Comparison compare(std::string name, const Tensor& tensor, const Expected& expec
                                             ? tensor.to_vector<double>()
                                             : std::vector<double>(expected.values.size()),
                               .arrived = tensor.defined()};
+  if (actual.values.size() == limited.values.size() && !limited.unquantized.empty() &&
+      limited.unquantized.size() != limited.values.size()) {
+    fail<OptionError>("compare: unquantized must be none or {} values: got {}",
+                      limited.values.size(), limited.unquantized.size());
+  }
   return compare_values(std::move(name), actual, limited);
 }
 

@@ -31,7 +31,8 @@ void check_quantizable(std::string_view op, DType dtype, const Quantizer& quanti
   }
 }
 
-void check_quantizable(std::string_view op, DType dtype, const QuantizerSet& set) {
+void check_quantizable(std::string_view op, DType dtype, const QuantizerSet& set,
+                       std::string_view name) {
   check_quantizable(op, dtype, set.x);
   check_quantizable(op, dtype, set.kernel);
   check_quantizable(op, dtype, set.dgrad);
@@ -40,15 +41,13 @@ void check_quantizable(std::string_view op, DType dtype, const QuantizerSet& set
   };
   if (both_e5m2(set.x, set.kernel) || both_e5m2(set.x, set.dgrad) ||
       both_e5m2(set.kernel, set.dgrad)) {
-    fail<OptionError>("{}: quantizer_set must not cast two operands of a matmul to e5m2: got two",
-                      op);
+    fail<OptionError>("{}: {} must not cast two operands of a matmul to e5m2: got two", op, name);
   }
   // What wgrad contracts is transformed in both operands or in neither.
   if (set.x && set.dgrad && set.x.state()->hadamard() != set.dgrad.state()->hadamard()) {
     fail<OptionError>(
-        "{}: quantizer_set's x and dgrad must both use the Hadamard transform or neither: got {} "
-        "and {}",
-        op, set.x.state()->hadamard(), set.dgrad.state()->hadamard());
+        "{}: {}'s x and dgrad must both use the Hadamard transform or neither: got {} and {}", op,
+        name, set.x.state()->hadamard(), set.dgrad.state()->hadamard());
   }
 }
 

@@ -21,7 +21,8 @@ void check_device(std::string_view op, std::string_view name, const Tensor& tens
 void check_compute_dtype(std::string_view op, std::string_view name, DType dtype);
 /// f64 is not quantized.
 void check_quantizable(std::string_view op, DType dtype, const Quantizer& quantizer);
-void check_quantizable(std::string_view op, DType dtype, const QuantizerSet& set);
+void check_quantizable(std::string_view op, DType dtype, const QuantizerSet& set,
+                       std::string_view name = "quantizer_set");
 void check_rank_at_least_1(std::string_view op, std::string_view name, const Shape& shape);
 void check_shape(std::string_view op, std::string_view name, const Shape& shape,
                  std::string_view rule, const Shape& wanted);

@@ -40,7 +40,8 @@ struct Saved {
 
 void check_options(const Variable& x, const std::array<Variable, 2>& kernels,
                    const LayerNormMLPOptions& options, const Sizes& sizes) {
-  for (const QuantizerSet& set : options.quantizer_sets) check_quantizable(kOp, x.dtype(), set);
+  check_quantizable(kOp, x.dtype(), options.quantizer_sets[0], "quantizer_sets[0]");
+  check_quantizable(kOp, x.dtype(), options.quantizer_sets[1], "quantizer_sets[1]");
   const int x_rank = x.shape().rank();
   check_axes(kOp, "norm_input_axes", options.norm_input_axes, x_rank);
   check_axes(kOp, "dot_1_input_axes", options.dot_1_input_axes, x_rank);

@@ -19,11 +19,25 @@ void AmaxNotes::note(const std::shared_ptr<QuantizerState>& quantizer, Amax amax
   }
 }
 
+void AmaxNotes::note_draw(const std::shared_ptr<QuantizerState>& quantizer,
+                          const RandomState& before) {
+  draws_.emplace_back(quantizer, before);
+}
+
+void AmaxNotes::clear() {
+  notes_.clear();
+  for (auto draw = draws_.rbegin(); draw != draws_.rend(); ++draw) {
+    draw->first->set_random_state(draw->second);
+  }
+  draws_.clear();
+}
+
 void AmaxNotes::commit(bool advance) {
   for (const auto& [quantizer, amax] : notes_) {
     quantizer->merge(amax, advance);
   }
   notes_.clear();
+  draws_.clear();
 }
 
 AmaxNotes* AmaxNotes::current() { return current_notes; }

@@ -15,10 +15,13 @@ namespace tape8 {
 class AmaxNotes {
  public:
   void note(const std::shared_ptr<QuantizerState>& quantizer, Amax amax);
+  /// A cast has taken random numbers; `before` is the quantizer's state until then.
+  void note_draw(const std::shared_ptr<QuantizerState>& quantizer, const RandomState& before);
   /// Merges the notes into their quantizers and forgets them; `advance` also ends the quantizers'
   /// pass.
   void commit(bool advance);
-  void clear() { notes_.clear(); }
+  /// Forgets the notes, and gives random numbers that were taken back.
+  void clear();
 
   /// Where casts on this thread leave their notes; null when nothing is to be noted.
   static AmaxNotes* current();
@@ -28,6 +31,7 @@ class AmaxNotes {
 
  private:
   std::vector<std::pair<std::shared_ptr<QuantizerState>, Amax>> notes_;  // one a quantizer
+  std::vector<std::pair<std::shared_ptr<QuantizerState>, RandomState>> draws_;
 };
 
 }  // namespace tape8

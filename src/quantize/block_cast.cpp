@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "quantize/amax_notes.hpp"
 #include "quantize/quantizer_state.hpp"
 
 namespace tape8 {
@@ -39,8 +40,11 @@ BlockCast::BlockCast(const Quantizer& quantizer, const Shape& shape, DType dtype
     output_.power_of_2_scale = block->power_of_2_scale;
   }
   output_.hadamard = request.hadamard && request.usages.columnwise && quantizer.state()->hadamard();
-  rounding_ = quantizer.state()->next_rounding();
-  if (rounding_) output_.rounding = &*rounding_;
+  if (const std::optional<RandomState> before = quantizer.state()->random_state()) {
+    if (AmaxNotes* notes = AmaxNotes::current()) notes->note_draw(quantizer.state(), *before);
+    rounding_ = quantizer.state()->next_rounding();
+    output_.rounding = &*rounding_;
+  }
   // Square FP8 blocks are the same for both usages.
   const bool shared = mode_ == ScalingMode::float8_block_2d;
   if (request.usages.rowwise || shared) allocate(Usage::rowwise, device);

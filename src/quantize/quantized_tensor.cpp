@@ -22,11 +22,12 @@ void check_form(const char* name, const Tensor& tensor, DType dtype, const Shape
 }
 
 void check_dtypes(const QuantizedPart& part) {
-  if (!is_allowed(part.data.dtype(), part.scaling_mode) || !is_compute(part.dq_dtype)) {
-    fail<DTypeError>("quantized_tensor: data must be {} for {} and dq_dtype a float: got {} and {}",
-                     is_nvfp4(part.scaling_mode) ? "e2m1" : "e4m3 or e5m2",
-                     to_string(part.scaling_mode), to_string(part.data.dtype()),
-                     to_string(part.dq_dtype));
+  const bool narrow = part.dq_dtype != DType::f64 || !is_block_scaled(part.scaling_mode);
+  if (!is_allowed(part.data.dtype(), part.scaling_mode) || !is_compute(part.dq_dtype) || !narrow) {
+    fail<DTypeError>(
+        "quantized_tensor: data must be {} for {} and dq_dtype f32, bf16 or f16: got {} and {}",
+        is_nvfp4(part.scaling_mode) ? "e2m1" : "e4m3 or e5m2", to_string(part.scaling_mode),
+        to_string(part.data.dtype()), to_string(part.dq_dtype));
   }
 }
 
@@ -42,6 +43,10 @@ void check_blocks(const QuantizedPart& part, Usage usage, const Shape& shape, Ma
   check_form("data", part.data, part.data.dtype(), wanted.data);
   check_form("scale_inv", part.scale_inv, scale_dtype(mode), wanted.scale_inv);
   if (is_nvfp4(mode)) check_form("tensor_scale_inv", part.tensor_scale_inv, DType::f32, {});
+  if (!is_nvfp4(mode) && part.tensor_scale_inv.defined()) {
+    fail<OptionError>("quantized_tensor: tensor_scale_inv must be none for {}: got one",
+                      to_string(mode));
+  }
   if (part.hadamard && (mode != ScalingMode::nvfp4_1d || usage != Usage::columnwise)) {
     fail<OptionError>("quantized_tensor: hadamard must be of a columnwise nvfp4_1d cast: got {}",
                       to_string(mode));
@@ -52,7 +57,7 @@ void check_blocks(const QuantizedPart& part, Usage usage, const Shape& shape, Ma
 
 MatrixShape matrix_shape(const Shape& shape, int flatten_axis) {
   const int rank = shape.rank();
-  if (rank == 0) return {1, 1};
+  if (rank == 0 && flatten_axis == -1) return {1, 1};
   const int axis = flatten_axis < 0 ? flatten_axis + rank : flatten_axis;
   if (axis < 0 || axis > rank) {
     fail<ShapeError>("matrix_shape: flatten_axis must lie within the {} dimensions: got {}", rank,
@@ -91,6 +96,11 @@ QuantizedTensor::QuantizedTensor(const Shape& shape, int flatten_axis, Quantized
   const MatrixShape matrix = matrix_shape(shape, flatten_axis);
   check_blocks(rowwise, Usage::rowwise, shape, matrix);
   check_blocks(columnwise, Usage::columnwise, shape, matrix);
+  if (rowwise.data.defined() && columnwise.data.defined() &&
+      rowwise.scaling_mode != columnwise.scaling_mode) {
+    fail<OptionError>("quantized_tensor: both parts must have one scaling mode: got {} and {}",
+                      to_string(rowwise.scaling_mode), to_string(columnwise.scaling_mode));
+  }
   parts_ = {std::move(rowwise), std::move(columnwise)};
 }
 

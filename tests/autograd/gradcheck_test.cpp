@@ -213,9 +213,10 @@ TEST_CASE("gradcheck: what could not have failed is inconclusive, not passed") {
           {random_tensor({5, 1}, 1), random_tensor({1, 2}, 2), random_tensor({1}, 3),
            random_tensor({1}, 4)}),
       "zero");
-  check_inconclusive(check_against([](std::span<const Variable> in) { return in[0] * 1.0; }, {x},
-                                   [](const Tensor&) { return ExpectedResults{}; }),
-                     "nothing was compared");
+  check_inconclusive(
+      check_against([](std::span<const Variable> in) { return in[0] * 1.0; }, {x},
+                    [](const Tensor&) { return ExpectedResults{.gradients = {{}}}; }),
+      "nothing was compared");
 }
 
 TEST_CASE("gradcheck: an op of f32 alone is checked by differences in f32") {
@@ -345,6 +346,31 @@ TEST_CASE("gradcheck: tolerances are finer than a wrong term, and no finer than 
     const Tensor rounded = Tensor::from(values, {20000}, dtype);
     CHECK(relative_error(values_of(rounded), values) <= gradcheck_tolerance(dtype));
   }
+}
+
+TEST_CASE("gradcheck: what has no elements, or nothing to differ from, shows nothing") {
+  const auto twice = [](std::span<const Variable> in) { return scale(in[0], 2.0); };
+  CHECK(gradcheck(twice, {Tensor::zeros({0, 5})}).verdict == Verdict::inconclusive);
+  CHECK(compare("t", Tensor{}, {}).verdict == Verdict::inconclusive);
+  CHECK(compare("t", Tensor::zeros({0}), {}).verdict == Verdict::inconclusive);
+  CHECK(compare("t", Tensor::full({3}, 1.0), {}).verdict == Verdict::inconclusive);
+  const auto constant = [](std::span<const Variable>) {
+    return Variable{Tensor::full({2}, 1.0, DType::f64)};
+  };
+  CHECK(gradcheck(constant, {}).verdict == Verdict::inconclusive);
+}
+
+TEST_CASE("gradcheck: arguments that make no check are refused") {
+  const std::vector<Tensor> inputs{Tensor::full({3}, 1.0)};
+  const auto twice = [](std::span<const Variable> in) { return scale(in[0], 2.0); };
+  const auto nothing = [](const Tensor&) { return ExpectedResults{}; };
+  CHECK_THROWS_AS((void)gradcheck({}, inputs), OptionError);
+  CHECK_THROWS_AS((void)check_against({}, inputs, nothing), OptionError);
+  CHECK_THROWS_AS((void)check_against(twice, inputs, {}), OptionError);
+  CHECK_THROWS_AS((void)check_against(twice, inputs, nothing), OptionError);
+  CHECK_THROWS_AS((void)gradcheck(twice, inputs, {.step = 1e-20}), OptionError);
+  CHECK_THROWS_AS((void)compare("t", inputs[0], {.values = {1.0, 1.0, 1.0}, .unquantized = {2.0}}),
+                  OptionError);
 }
 
 }  // namespace

@@ -253,6 +253,61 @@ TEST_CASE("block scaling: stochastic rounding gives each microbatch bits of its 
   CHECK(gradient(nearest) == gradient(nearest));
 }
 
+TEST_CASE("block scaling: a backward that throws takes no random numbers") {
+  const QuantizerSet set = make_quantizer_set(NVFP4BlockScaling{});
+  const Variable x = parameter(test::random_tensor({4, 32}, 1));
+  const Variable kernel = parameter(test::random_tensor({32, 8}, 2));
+  const auto refuse = [](const NothingSaved&, Gradients&) { throw StateError("refuse: no"); };
+  Tape tape;
+  const Variable passed = record("refuse", {x}, x.tensor(), NothingSaved{}, refuse);
+  const Variable y = dense(passed, kernel, {}, {.quantizer_set = set});
+  CHECK_THROWS_AS(tape.backward(y, test::random_tensor({4, 8}, 3)), StateError);
+  CHECK(set.dgrad.random_state().casts == 0);
+}
+
+TEST_CASE("block scaling: a kernel in f64 is used in f32") {
+  for (const Recipe& recipe : block_recipes()) {
+    const QuantizerSet set = make_quantizer_set(recipe);
+    const QuantizerSet same = set.clone();
+    const Tensor x = test::random_tensor({20, 48}, 1);
+    const Tensor kernel = test::random_tensor({48, 10}, 2);
+    const auto op = [&](const QuantizerSet& quantizers) {
+      return [&](const std::vector<Variable>& v) {
+        return dense(v[0], v[1], {}, {.quantizer_set = quantizers});
+      };
+    };
+    const Ran wide = test::run({x, kernel.to(DType::f64)}, op(set));
+    const Ran plain = test::run({x, kernel}, op(same));
+    CHECK(test::bytes_of(wide.y) == test::bytes_of(plain.y));
+    CHECK(wide.gradients[1].dtype() == DType::f64);
+    check_close(wide.gradients[1], values_of(plain.gradients[1]), 1e-6);
+  }
+}
+
+TEST_CASE("block scaling: the bias's gradient does not depend on what else is wanted") {
+  std::vector<Recipe> recipes = block_recipes();
+  recipes.insert(recipes.end(), {HighPrecision{}, DelayedScaling{}, CurrentScaling{}});
+  for (const Recipe& recipe : recipes) {
+    for (const std::int64_t rows : {64, 1000, 3000}) {
+      const std::string name(to_string(recipe));
+      CAPTURE(name);
+      CAPTURE(rows);
+      const auto bias_gradient = [&](bool others) {
+        Variable x = parameter(test::random_tensor({rows, 32}, 1));
+        Variable kernel = parameter(test::random_tensor({32, 24}, 2));
+        const Variable bias = parameter(test::random_tensor({24}, 3));
+        x.set_requires_grad(others);
+        kernel.set_requires_grad(others);
+        Tape tape;
+        const Variable y = dense(x, kernel, bias, {.quantizer_set = make_quantizer_set(recipe)});
+        tape.backward(y, test::random_tensor({rows, 24}, 4));
+        return test::bytes_of(bias.grad());
+      };
+      CHECK(bias_gradient(true) == bias_gradient(false));
+    }
+  }
+}
+
 TEST_CASE("block scaling: sets that do not fit together are refused before anything is computed") {
   const Variable x = parameter(test::random_tensor({4, 32}, 1));
   const Variable kernel = parameter(test::random_tensor({32, 8}, 2));

@@ -126,7 +126,8 @@ TEST_CASE("block scaling: zeros stay zeros, and other blocks keep to themselves"
       if (is_nvfp4(scaling_mode(recipe, role))) continue;  // a NaN is in the tensor's scale
       Values values(static_cast<std::size_t>(256 * 256), 1.0);
       values[0] = std::numeric_limits<double>::quiet_NaN();
-      const Values back = values_of(q.quantize(Tensor::from(values, {256, 256}, DType::f32)).dequantize());
+      const Values back =
+          values_of(q.quantize(Tensor::from(values, {256, 256}, DType::f32)).dequantize());
       CHECK(std::isnan(back[0]));
       CHECK(back[200] == 1.0);
       CHECK(back[255 * 256] == 1.0);
@@ -137,8 +138,8 @@ TEST_CASE("block scaling: zeros stay zeros, and other blocks keep to themselves"
 TEST_CASE("block scaling: a NaN makes every NVFP4 block NaN") {
   Values values(64, 1.0);
   values[5] = std::numeric_limits<double>::quiet_NaN();
-  const QuantizedTensor cast =
-      make_quantizer(NVFP4BlockScaling{}, TensorRole::x).quantize(Tensor::from(values, {2, 32}, DType::f32));
+  const QuantizedTensor cast = make_quantizer(NVFP4BlockScaling{}, TensorRole::x)
+                                   .quantize(Tensor::from(values, {2, 32}, DType::f32));
   for (const std::uint8_t byte : bytes_of(cast.rowwise().scale_inv)) CHECK(byte == 0x7F);
   for (const double value : values_of(cast.dequantize())) CHECK(std::isnan(value));
 }
@@ -180,6 +181,7 @@ TEST_CASE("block scaling: parts that are not as their mode says are refused") {
   refused(dtype, {"e4m3 or e5m2", "mxfp8_1d", "e2m1"},
           [](QuantizedPart& p) { p.scaling_mode = ScalingMode::mxfp8_1d; });
   refused(dtype, {"dq_dtype", "i32"}, [](QuantizedPart& p) { p.dq_dtype = DType::i32; });
+  refused(dtype, {"dq_dtype", "f64"}, [](QuantizedPart& p) { p.dq_dtype = DType::f64; });
   refused(shape, {"data", "(4, 48)", "(4, 32)"}, [](QuantizedPart& p) {
     p.data = Tensor::zeros({4, 32}, DType::e2m1);
   });
@@ -199,6 +201,26 @@ TEST_CASE("block scaling: parts that are not as their mode says are refused") {
                              (void)QuantizedTensor({4, 40}, 3, cast.rowwise(), QuantizedPart{});
                            },
                            {"flatten_axis", "3"});
+}
+
+TEST_CASE("block scaling: parts that do not fit together are refused") {
+  const Tensor x = test::random_tensor({4, 40}, 1);
+  const QuantizedTensor nvfp4 = make_quantizer(NVFP4BlockScaling{}, TensorRole::x).quantize(x);
+  const QuantizedTensor mxfp8 = make_quantizer(MXFP8BlockScaling{}, TensorRole::x).quantize(x);
+  check_throws<OptionError>(
+      "quantized_tensor",
+      [&] {
+        (void)QuantizedTensor({4, 40}, -1, nvfp4.rowwise(), mxfp8.columnwise());
+      },
+      {"one scaling mode", "nvfp4_1d", "mxfp8_1d"});
+  QuantizedPart scaled = mxfp8.rowwise();
+  scaled.tensor_scale_inv = nvfp4.rowwise().tensor_scale_inv;
+  check_throws<OptionError>("quantized_tensor",
+                            [&] {
+                              (void)QuantizedTensor({4, 40}, -1, scaled, QuantizedPart{});
+                            },
+                            {"tensor_scale_inv", "mxfp8_1d"});
+  check_throws<ShapeError>("matrix_shape", [] { (void)matrix_shape({}, 5); }, {"5"});
 }
 
 TEST_CASE("block scaling: only floats are cast, and only formats that train") {

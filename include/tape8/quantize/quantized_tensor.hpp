@@ -14,8 +14,8 @@ namespace tape8 {
 struct MatrixShape {
   std::int64_t rows = 0, cols = 0;
 };
-/// Throws ShapeError unless `flatten_axis`, which may count from the end, is one of shape's axes. A
-/// scalar is one row of one column.
+/// Throws ShapeError unless `flatten_axis`, which may count from the end, is one of shape's axes or
+/// their number (one column). A scalar is one row of one column.
 TAPE8_API MatrixShape matrix_shape(const Shape& shape, int flatten_axis = -1);
 
 /// One buffer that a matmul can read: values, and what they are multiplied by after decoding. With

@@ -30,7 +30,7 @@ enum class AmaxComputeAlgo {
 enum class BackwardOverride {
   none,            ///< the casts, and a cast of dy
   high_precision,  ///< x and kernel as they were before their casts: kept, or computed again
-  dequantized,     ///< the values of the casts that fprop used
+  dequantized,     ///< the values of the casts that fprop used (of block scales: in x's dtype)
 };
 
 /// FP8 with one scale a tensor, taken from the amax of earlier passes, so that cast and computation

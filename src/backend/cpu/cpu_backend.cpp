@@ -61,8 +61,8 @@ class CpuBackend final : public Backend {
       });
     }
     run_with_sums<1>(args.y.amax, args.rows, args.cols, row_cost(kCastCost, args.cols),
-                     {args.dbias}, [&](Range rows, const std::array<float*, 1>& sums) {
-                       return kernels_.cast(args, {rows, {0, args.cols}}, sums[0]);
+                     {args.dbias}, [&](Range rows, const RowSums<1>& sums) {
+                       return kernels_.cast(args, {rows, {0, args.cols}}, sums.of(rows.begin)[0]);
                      });
   }
 
@@ -101,11 +101,11 @@ class CpuBackend final : public Backend {
             return kernels_.activation_backward(args, parts, {rows, {0, args.cols}}, nullptr);
           });
     }
-    run_with_sums<1>(
-        args.dx.amax, args.rows, x_cols, row_cost(kActivationBackwardCost, x_cols), {args.dbias},
-        [&](Range rows, const std::array<float*, 1>& sums) {
-          return kernels_.activation_backward(args, parts, {rows, {0, args.cols}}, sums[0]);
-        });
+    run_with_sums<1>(args.dx.amax, args.rows, x_cols, row_cost(kActivationBackwardCost, x_cols),
+                     {args.dbias}, [&](Range rows, const RowSums<1>& sums) {
+                       return kernels_.activation_backward(args, parts, {rows, {0, args.cols}},
+                                                           sums.of(rows.begin)[0]);
+                     });
   }
 
   void norm(const NormArgs& args) override {
@@ -122,8 +122,9 @@ class CpuBackend final : public Backend {
     begin("norm_backward", f64, {args.dy, args.x}, {args.dx});
     if (f64) return float64::norm_backward(args);
     run_with_sums<2>(args.dx.amax, args.rows, args.cols, row_cost(kNormBackwardCost, args.cols),
-                     {args.dgamma, args.dbeta}, [&](Range rows, const std::array<float*, 2>& sums) {
-                       return kernels_.norm_backward(args, rows, sums[0], sums[1]);
+                     {args.dgamma, args.dbeta}, [&](Range rows, const RowSums<2>& sums) {
+                       const auto [dgamma, dbeta] = sums.of(rows.begin);
+                       return kernels_.norm_backward(args, rows, dgamma, dbeta);
                      });
   }
 

@@ -68,39 +68,58 @@ inline float* workspace(std::int64_t count) {
   return memory.data();
 }
 
-/// Calls kernel(Range, sums) -> AmaxBits for blocks of rows, each with sums of its own, and adds
-/// these in ascending order. sums[i] is null where outputs[i] is. Blocks begin where `band_rows`
-/// rows do.
+/// Partial sums over blocks of rows, whose size depends on the number of rows alone.
+template <std::size_t N>
+struct RowSums {
+  float* partials = nullptr;
+  std::int64_t stride = 0;      // from one sum to the next
+  std::int64_t block_rows = 0;  // kMinSumRows times a power of two
+  std::array<bool, N> wanted = {};
+
+  /// The sums that the block of a row is added to; null for those that are not wanted.
+  std::array<float*, N> of(std::int64_t row) const {
+    std::array<float*, N> sums{};
+    float* const block = partials + row / block_rows * static_cast<std::int64_t>(N) * stride;
+    for (std::size_t i = 0; i < N; ++i) {
+      if (wanted[i]) sums[i] = block + static_cast<std::int64_t>(i) * stride;
+    }
+    return sums;
+  }
+};
+
+/// Calls kernel(Range, RowSums) -> AmaxBits for ranges of whole blocks of rows, which set their
+/// blocks' sums, and adds these in ascending order. A range is one block, or `band_rows` rows, a
+/// power of two, where these are more.
 template <std::size_t N, class Kernel>
 void run_with_sums(Amax* amax, std::int64_t rows, std::int64_t cols, double row_cost,
                    const std::array<Stat*, N>& outputs, const Kernel& kernel,
                    std::int64_t band_rows = 1) {
-  const std::int64_t least_rows = std::max(kMinSumRows, divide_up(rows, kMaxSumBlocks));
-  const std::int64_t block_rows = divide_up(least_rows, band_rows) * band_rows;
-  const std::int64_t blocks = divide_up(rows, block_rows);
-  const std::int64_t stride = cols + kSumPadding;
-  float* const partials = workspace(blocks * stride * static_cast<std::int64_t>(N));
-  const auto partial = [&](std::int64_t block, std::size_t output) {
-    return partials +
-           (block * static_cast<std::int64_t>(N) + static_cast<std::int64_t>(output)) * stride;
-  };
-  run(amax, blocks, row_cost * static_cast<double>(block_rows), [&](Range range) {
-    AmaxBits bits = 0;
-    for (std::int64_t block = range.begin; block < range.end; ++block) {
-      std::array<float*, N> sums;
-      for (std::size_t i = 0; i < N; ++i) sums[i] = outputs[i] ? partial(block, i) : nullptr;
-      const Range block_range{block * block_rows, std::min((block + 1) * block_rows, rows)};
-      bits = std::max(bits, kernel(block_range, sums));
-    }
-    return bits;
-  });
+  const auto least_blocks =
+      static_cast<std::uint64_t>(divide_up(rows, kMinSumRows * kMaxSumBlocks));
+  RowSums<N> sums;
+  sums.block_rows = kMinSumRows * static_cast<std::int64_t>(std::bit_ceil(least_blocks));
+  sums.stride = cols + kSumPadding;
+  const std::int64_t blocks = divide_up(rows, sums.block_rows);
+  sums.partials = workspace(blocks * sums.stride * static_cast<std::int64_t>(N));
+  for (std::size_t i = 0; i < N; ++i) sums.wanted[i] = outputs[i] != nullptr;
+
+  const std::int64_t range_rows = std::max(sums.block_rows, band_rows);
+  run(amax, divide_up(rows, range_rows), row_cost * static_cast<double>(range_rows),
+      [&](Range ranges) {
+        AmaxBits bits = 0;
+        for (std::int64_t i = ranges.begin; i < ranges.end; ++i) {
+          const Range range{i * range_rows, std::min((i + 1) * range_rows, rows)};
+          bits = std::max(bits, kernel(range, sums));
+        }
+        return bits;
+      });
   for (std::size_t i = 0; i < N; ++i) {
     if (outputs[i] == nullptr) continue;
     float* const output = static_cast<float*>(outputs[i]);
     std::fill_n(output, cols, 0.0F);
     for (std::int64_t block = 0; block < blocks; ++block) {
-      const float* const sums = partial(block, i);
-      for (std::int64_t c = 0; c < cols; ++c) output[c] += sums[c];
+      const float* const partial = sums.of(block * sums.block_rows)[i];
+      for (std::int64_t c = 0; c < cols; ++c) output[c] += partial[c];
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "backend/cpu/tile_run.hpp"
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -90,7 +91,10 @@ TileRun::TileRun(const KernelSet& set, std::int64_t rows, std::int64_t cols,
   const std::int64_t tile_width = std::min(cols, grid_.tile_cols) * parts;
   strip_rows_ = std::max<std::int64_t>(kStripSize / std::max<std::int64_t>(tile_width, 1), 1);
   if (row_blocks) strip_rows_ = round_up(strip_rows_, kVector);
-  strip_rows_ = std::min(strip_rows_, band_rows);
+  // No strip reaches into two blocks of a sum's rows.
+  strip_rows_ =
+      std::min(static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(strip_rows_))),
+               kMinSumRows);
 }
 
 TileRows TileRun::memory(const Tile& tile) const {

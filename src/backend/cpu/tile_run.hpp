@@ -76,11 +76,13 @@ class TileRun {
     } else {
       run_with_sums<1>(
           output_.amax, grid_.rows, all_cols, element_cost * static_cast<double>(all_cols), {dbias},
-          [&](Range rows, const std::array<float*, 1>& sums) {
-            std::fill_n(sums[0], all_cols + kSumPadding, 0.0F);
+          [&](Range rows, const RowSums<1>& sums) {
+            for (std::int64_t row = rows.begin; row < rows.end; row += sums.block_rows) {
+              std::fill_n(sums.of(row)[0], all_cols + kSumPadding, 0.0F);
+            }
             const Range tiles{rows.begin / grid_.band_rows * grid_.band_tiles(),
                               divide_up(rows.end, grid_.band_rows) * grid_.band_tiles()};
-            return run_tiles(tiles, sums[0], produce);
+            return run_tiles(tiles, &sums, produce);
           },
           grid_.band_rows);
     }
@@ -89,13 +91,13 @@ class TileRun {
 
  private:
   template <class Produce>
-  AmaxBits run_tiles(Range tiles, float* sums, const Produce& produce) const {
+  AmaxBits run_tiles(Range tiles, const RowSums<1>* sums, const Produce& produce) const {
     AmaxBits amax = 0;
     for (std::int64_t i = tiles.begin; i < tiles.end; ++i) {
       TileRows tile = memory(grid_.tile(i));
       const Tile next = i + 1 < tiles.end ? grid_.tile(i + 1) : Tile{};
       for_each_strip(tile, next, [&](const TileRows& strip) {
-        produce(strip, sums);
+        produce(strip, sums == nullptr ? nullptr : sums->of(strip.tile.rows.begin)[0]);
         amax = std::max(amax, take_rows(strip));
       });
       const bool finite = end_rows(tile);

@@ -79,8 +79,8 @@ TEST_CASE("tape8 train --help: every option with its default") {
 }
 
 TEST_CASE("tape8: wrong usage is status 2 and one line that says what is allowed") {
-  check_refused("", 2, "one of train, gradcheck, info: got none");
-  check_refused("tarin", 2, "one of train, gradcheck, info: got tarin");
+  check_refused("", 2, "one of train, gradcheck, bench, info: got none");
+  check_refused("tarin", 2, "one of train, gradcheck, bench, info: got tarin");
   check_refused("train --recpie fp32", 2, "unknown argument --recpie: the options are --help,");
   check_refused("train digits", 2, "unknown argument digits");
   check_refused("info --verbose", 2, "unknown argument --verbose: the options are --help");

@@ -6,6 +6,7 @@
 
 #include <tape8/tape8.hpp>
 
+#include "bench/values.hpp"
 #include "recipe_options.hpp"
 
 namespace tape8::tools::bench {
@@ -31,13 +32,10 @@ struct Block {
 
   /// As in training, where the optimizer has just changed the weights: casts of them are made anew.
   void forward_backward() {
-    std::vector<Variable> parameters = mlp.parameters();
-    for (Variable& parameter : parameters) {
-      Tensor values = parameter.tensor();
-      values.mutable_data();
-      parameter.zero_grad();
-    }
-    x.zero_grad();
+    std::vector<Variable> leaves = mlp.parameters();
+    touch(leaves);
+    leaves.push_back(x);
+    zero_grads(leaves);
     Tape tape;
     tape.backward(mlp(x), dy);
   }
@@ -55,8 +53,8 @@ Block make_block(const BlockShape& shape, const ActivationType& activation,
                    rng};
   const Shape matrix{shape.rows, shape.hidden};
   return {.mlp = std::move(mlp),
-          .x = parameter(rng.normal(matrix, 0.0F, 1.0F, dtype)),
-          .dy = rng.normal(matrix, 0.0F, 1.0F, dtype)};
+          .x = parameter(make_values(matrix, dtype)),
+          .dy = make_values(matrix, dtype)};
 }
 
 Figure block_figure(const BlockShape& shape, const ActivationType& activation,
@@ -64,7 +62,7 @@ Figure block_figure(const BlockShape& shape, const ActivationType& activation,
   const std::string name =
       fmt::format("layernorm_mlp/{}/{}/{}x{}x{}/{}", to_string(activation), recipe, shape.rows,
                   shape.hidden, shape.intermediate, threads_suffix(threads));
-  return {name, [=](double seconds) {
+  return {name, false, [=](double seconds) {
             set_num_threads(threads);
             const Subject subject{
                 .call = [block = make_block(shape, activation,

@@ -16,6 +16,7 @@
 #include "bench/memory.hpp"
 #include "bench/peer.hpp"
 #include "bench/report.hpp"
+#include "bench/shape.hpp"
 #include "bench/small.hpp"
 #include "bench/training.hpp"
 #include "json_file.hpp"
@@ -28,10 +29,13 @@ namespace {
 struct Options {
   bool list = false;
   std::string filter;
+  std::string shape;
   std::vector<int> threads;
-  double seconds = 0.2;
+  double seconds = 0.1;
   std::string json;
 };
+
+constexpr std::size_t kShapeNameWidth = 36;
 
 std::vector<Figure> all_figures(const std::vector<int>& threads) {
   std::vector<Figure> all;
@@ -70,39 +74,86 @@ std::vector<int> default_threads() {
   return {1, num_threads()};
 }
 
-Status run(Options options) {
-  if (options.threads.empty()) options.threads = default_threads();
-  const std::vector<Figure> figures = filtered(all_figures(options.threads), options.filter);
-  if (options.list) {
-    for (const Figure& figure : figures) fmt::print("{}\n", figure.name);
-    return Status::done;
+/// Prints what is measured, unless the results go to standard output.
+class Printer {
+ public:
+  Printer(bool prints, std::size_t name_width, const std::string& peer)
+      : prints_(prints), rows_(name_width, peer) {
+    if (!prints_) return;
+    fmt::print("tape8 {}, cpu {}, medians; {}\n", kVersion, cpu_isa(),
+               peer_name().empty() ? "no oneDNN in this build to compare with"
+                                   : "matmuls beside " + peer_name());
+    fmt::print("{}", rows_.header());
   }
+
+  void row(const Result& result) const {
+    if (prints_) fmt::print("{}", rows_.row(result));
+    std::fflush(stdout);
+  }
+  void line(const std::string& text) const {
+    if (prints_) fmt::print("{}\n", text);
+  }
+
+ private:
+  bool prints_;
+  Rows rows_;
+};
+
+Status measure_figures(const std::vector<Figure>& figures, const Options& options) {
   JsonFile json(options.json);
-  const bool prints = !json.is_standard_output();
-  const Rows rows(figures, peer_name());
-  if (prints) {
-    fmt::print(
-        "tape8 {}, cpu {}; {}\n", kVersion, cpu_isa(),
-        peer_name().empty() ? "no oneDNN in this build to compare with" : "beside " + peer_name());
-    fmt::print("{}", rows.header());
+  std::size_t width = 0;
+  bool has_peer = false;
+  for (const Figure& figure : figures) {
+    width = std::max(width, figure.name.size());
+    has_peer = has_peer || figure.has_peer;
   }
+  const Printer printer(!json.is_standard_output(), width, has_peer ? peer_name() : "");
   std::vector<Result> results;
   for (const Figure& figure : figures) {
     results.push_back(figure.measure(options.seconds));
-    if (!prints) continue;
-    fmt::print("{}", rows.row(results.back()));
-    std::fflush(stdout);
+    printer.row(results.back());
   }
   json.write(json_of(results));
   return Status::done;
 }
 
+Status measure_shape(const DenseShape& shape, const Options& options) {
+  JsonFile json(options.json);
+  const Printer printer(!json.is_standard_output(), kShapeNameWidth, "");
+  std::vector<Result> all;
+  for (const int threads : options.threads) {
+    const std::vector<Result> results = measure_dense(shape, threads, options.seconds);
+    for (const Result& result : results) printer.row(result);
+    printer.line(dense_verdict(results));
+    all.insert(all.end(), results.begin(), results.end());
+  }
+  json.write(json_of(all));
+  return Status::done;
+}
+
+Status run(Options options) {
+  if (options.threads.empty()) options.threads = default_threads();
+  if (!options.shape.empty()) return measure_shape(dense_shape_from(options.shape), options);
+  const std::vector<Figure> figures = filtered(all_figures(options.threads), options.filter);
+  if (!options.list) return measure_figures(figures, options);
+  for (const Figure& figure : figures) fmt::print("{}\n", figure.name);
+  return Status::done;
+}
+
 void add_options(CLI::App& app, Options& options) {
-  app.add_flag("--list", options.list, "Print the names of the figures and measure none");
-  app.add_option("--filter", options.filter,
-                 "Figures whose name has a match, such as\n"
-                 "'^gemm/e4m3/' or '/1t$' (default all)")
-      ->type_name("REGEX");
+  CLI::Option* list =
+      app.add_flag("--list", options.list, "Print the names of the figures and measure none");
+  CLI::Option* filter = app.add_option("--filter", options.filter,
+                                       "Figures whose name has a match, such as\n"
+                                       "'^gemm/e4m3/' or '/1t$' (default all)")
+                            ->type_name("REGEX");
+  app.add_option("--shape", options.shape,
+                 "Forward and backward of a dense layer of your sizes in\n"
+                 "each recipe instead, M rows of K values to M rows of N,\n"
+                 "and whether FP8 pays")
+      ->type_name("MxNxK")
+      ->excludes(list)
+      ->excludes(filter);
   app.add_option("--threads", options.threads,
                  fmt::format("Thread counts, with commas between them (default {})",
                              fmt::join(default_threads(), ",")))

@@ -35,6 +35,16 @@ double value_of(const Subject& subject, double seconds) {
 
 }  // namespace
 
+Result make_result(const std::string& name, const Subject& subject, double subject_seconds,
+                   const Probe& probe, double probe_seconds) {
+  const double least_seconds = probe_seconds / probe.work * subject.work;
+  return {.name = name,
+          .value = value_of(subject, subject_seconds),
+          .unit = to_string(subject.unit),
+          .limit = LimitResult{probe.limit, value_of(subject, least_seconds),
+                               least_seconds / subject_seconds}};
+}
+
 Result measure_against(const std::string& name, const Subject& subject, const Probe& probe,
                        double seconds) {
   return measure_against(name, subject, probe, "", {}, seconds);
@@ -45,11 +55,7 @@ Result measure_against(const std::string& name, const Subject& subject, const Pr
   std::vector<Call> calls{subject.call, probe.call};
   if (peer) calls.push_back(peer);
   const std::vector<double> taken = median_seconds(calls, seconds);
-  const double least_seconds = taken[1] / probe.work * subject.work;
-  Result result{
-      .name = name, .value = value_of(subject, taken[0]), .unit = to_string(subject.unit)};
-  result.limit =
-      LimitResult{probe.limit, value_of(subject, least_seconds), least_seconds / taken[0]};
+  Result result = make_result(name, subject, taken[0], probe, taken[1]);
   if (peer) result.peer = PeerResult{peer_name, value_of(subject, taken[2])};
   return result;
 }

@@ -34,6 +34,7 @@ struct Result {
 /// Something to be measured. What it needs is made when it is, and gone afterwards.
 struct Figure {
   std::string name;
+  bool has_peer = false;  // is measured beside another library, if this build has one
   std::function<Result(double seconds)> measure;
 };
 
@@ -47,6 +48,10 @@ struct Subject {
   double parts = 1.0;  // of one execution; a time is told for one of them
   Unit unit = Unit::gflops;
 };
+
+/// What a median of so many seconds, and one of the probe's, come to.
+Result make_result(const std::string& name, const Subject& subject, double subject_seconds,
+                   const Probe& probe, double probe_seconds);
 
 /// Measures both, in turns.
 Result measure_against(const std::string& name, const Subject& subject, const Probe& probe,

@@ -9,6 +9,7 @@
 #include <tape8/tape8.hpp>
 
 #include "backend/backend.hpp"
+#include "bench/values.hpp"
 
 namespace tape8::tools::bench {
 namespace {
@@ -41,14 +42,11 @@ struct Target {
   bool columnwise = false;
 };
 
-std::vector<Target> targets() {
-  return {{""},
-          {"mxfp8/rowwise", MXFP8BlockScaling{}, false},
-          {"mxfp8/both", MXFP8BlockScaling{}, true},
-          {"float8_block/rowwise", Float8BlockScaling{}, false},
-          {"float8_block/both", Float8BlockScaling{}, true},
-          {"nvfp4/rowwise", NVFP4BlockScaling{}, false},
-          {"nvfp4/both", NVFP4BlockScaling{}, true}};
+std::array<Target, 4> targets() {
+  return {{{""},
+           {"mxfp8", MXFP8BlockScaling{}, true},
+           {"float8_block", Float8BlockScaling{}, true},
+           {"nvfp4", NVFP4BlockScaling{}, true}}};
 }
 
 struct Size {
@@ -65,14 +63,13 @@ constexpr DType kType = DType::bf16;
 class FusedCall {
  public:
   FusedCall(const FusedOp& op, const Target& target, const Size& size) : op_(op), size_(size) {
-    Rng rng{1};
-    x_ = rng.normal({size.rows, size.cols * parts_of_x()}, 0.0F, 1.0F, kType);
+    x_ = make_values({size.rows, size.cols * parts_of_x()}, kType);
     if (op.kind == Kind::activation_backward) {
-      dy_ = rng.normal({size.rows, size.cols}, 0.0F, 1.0F, kType);
+      dy_ = make_values({size.rows, size.cols}, kType);
     }
     if (op.kind == Kind::norm) {
-      gamma_ = rng.normal({size.cols}, 1.0F, 0.1F);
-      beta_ = rng.normal({size.cols}, 0.0F, 0.1F);
+      gamma_ = make_values({size.cols}, DType::f32);
+      beta_ = make_values({size.cols}, DType::f32);
       mu_ = Tensor::zeros({size.rows});
       rsigma_ = Tensor::zeros({size.rows});
     }
@@ -193,11 +190,17 @@ class FusedCall {
   Output output_;
 };
 
+std::string name_of(const FusedOp& op, const Target& target, const Size& size, int threads) {
+  std::string name = fmt::format("{}/{}/", op.name, to_string(kType));
+  if (!target.name.empty()) {
+    name += fmt::format("{}/{}/", target.name, target.columnwise ? "both" : "rowwise");
+  }
+  return name + fmt::format("{}x{}/{}", size.rows, size.cols, threads_suffix(threads));
+}
+
 Figure fused_figure(const FusedOp& op, const Target& target, const Size& size, int threads) {
-  const std::string name =
-      fmt::format("{}/{}{}{}/{}x{}/{}", op.name, to_string(kType), target.name.empty() ? "" : "/",
-                  target.name, size.rows, size.cols, threads_suffix(threads));
-  return {name, [=](double seconds) {
+  const std::string name = name_of(op, target, size, threads);
+  return {name, false, [=](double seconds) {
             set_num_threads(threads);
             const auto call = std::make_shared<FusedCall>(op, target, size);
             const std::int64_t bytes = call->bytes_moved();
@@ -212,13 +215,16 @@ Figure fused_figure(const FusedOp& op, const Target& target, const Size& size, i
 
 std::vector<Figure> fused_figures(const std::vector<int>& threads) {
   std::vector<Figure> figures;
+  const auto append = [&](const FusedOp& op, const Target& target, const Size& size) {
+    for (const int count : threads) figures.push_back(fused_figure(op, target, size, count));
+  };
   for (const FusedOp& op : fused_ops()) {
-    for (const Target& target : targets()) {
-      const bool in_blocks = !target.name.empty();
-      for (const Size& size : {kInCache, kFromMemory}) {
-        if (in_blocks && size.rows == kFromMemory.rows) continue;
-        for (const int count : threads) figures.push_back(fused_figure(op, target, size, count));
-      }
+    for (Target target : targets()) {
+      append(op, target, kInCache);
+      if (!target.columnwise) append(op, target, kFromMemory);
+      if (!target.columnwise || op.kind != Kind::cast) continue;
+      target.columnwise = false;
+      append(op, target, kInCache);
     }
   }
   return figures;

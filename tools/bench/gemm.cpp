@@ -9,6 +9,7 @@
 
 #include "backend/backend.hpp"
 #include "bench/peer.hpp"
+#include "bench/values.hpp"
 
 namespace tape8::tools::bench {
 namespace {
@@ -78,8 +79,8 @@ Matrix matrix_b(const GemmShape& shape) {
   return {};
 }
 
-QuantizedTensor cast(const Matrix& matrix, const Format& format, Rng& rng) {
-  const Tensor values = rng.normal({matrix.rows, matrix.cols}, 0.0F, 1.0F, format.dtype);
+QuantizedTensor cast(const Matrix& matrix, const Format& format) {
+  const Tensor values = make_values({matrix.rows, matrix.cols}, format.dtype);
   const Quantizer quantizer = make_quantizer(format.recipe, matrix.role);
   return quantizer ? quantizer.quantize(values) : QuantizedTensor(values);
 }
@@ -102,9 +103,8 @@ GemmOperand operand(const QuantizedTensor& tensor, Usage usage, bool transposed)
 
 /// The matmul, with what it reads and writes.
 Call gemm_call(const GemmShape& shape, const Format& format) {
-  Rng rng{1};
-  const QuantizedTensor a = cast(matrix_a(shape), format, rng);
-  const QuantizedTensor b = cast(matrix_b(shape), format, rng);
+  const QuantizedTensor a = cast(matrix_a(shape), format);
+  const QuantizedTensor b = cast(matrix_b(shape), format);
   Tensor d = Tensor::zeros({shape.m, shape.n}, format.dtype);
   const GemmArgs args{.m = shape.m,
                       .n = shape.n,
@@ -118,7 +118,7 @@ Call gemm_call(const GemmShape& shape, const Format& format) {
 Figure gemm_figure(const GemmShape& shape, const Format& format, int threads) {
   const std::string name = fmt::format("gemm/{}/{}x{}x{}/{}/{}", format.name, shape.m, shape.n,
                                        shape.k, to_string(shape.layout), threads_suffix(threads));
-  return {name, [name, shape, format, threads](double seconds) {
+  return {name, true, [name, shape, format, threads](double seconds) {
             set_num_threads(threads);
             const Subject subject{.call = gemm_call(shape, format), .work = shape.flops()};
             const Probe probe =

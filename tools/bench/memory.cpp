@@ -40,7 +40,7 @@ Figure memory_figure(const KeptCase& kept) {
   const std::string name = fmt::format(
       "saved_for_backward/{}/{}/{}{}/{}x{}x{}", to_string(kept.activation), to_string(kept.dtype),
       kept.recipe, kept.remake_casts ? "/remake_casts" : "", kRows, kHidden, kIntermediate);
-  return {name, [=](double) {
+  return {name, false, [=](double) {
             KeptCase unquantized = kept;
             unquantized.recipe = kFp32;  // high precision, in the case's dtype
             unquantized.remake_casts = false;

@@ -1,7 +1,5 @@
 #include "bench/report.hpp"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -19,10 +17,6 @@ std::string number(double value) {
 bool is_time(const Result& result) { return result.unit == "ms" || result.unit == "us"; }
 
 }  // namespace
-
-Rows::Rows(const std::vector<Figure>& figures, const std::string& peer) : peer_(peer) {
-  for (const Figure& figure : figures) name_width_ = std::max(name_width_, figure.name.size());
-}
 
 std::string Rows::header() const {
   std::string text = fmt::format("{:<{}}  {:>9} {:<8} {:>9} {:<10} {:>6}", "figure", name_width_,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/figure.hpp"
@@ -10,8 +11,9 @@ namespace tape8::tools::bench {
 /// Rows of a table that are printed as they are measured, under one header.
 class Rows {
  public:
-  /// The names that will come.
-  Rows(const std::vector<Figure>& figures, const std::string& peer);
+  /// For names of at most that length; `peer` is empty where none of the figures has one.
+  Rows(std::size_t name_width, std::string peer)
+      : name_width_(name_width), peer_(std::move(peer)) {}
 
   std::string header() const;
   std::string row(const Result& result) const;

@@ -25,7 +25,7 @@ constexpr int kNodes = 1000;
 Figure layernorm_dense_figure(std::string_view recipe) {
   const std::string name =
       fmt::format("layernorm_dense_forward/{}/{}x{}x{}/1t", recipe, kRows, kHiddenOut, kHiddenIn);
-  return {name, [=](double seconds) {
+  return {name, false, [=](double seconds) {
             set_num_threads(1);
             const DType dtype = recipe == kFp32 ? DType::f32 : DType::bf16;
             Rng rng{1};
@@ -46,7 +46,7 @@ Figure layernorm_dense_figure(std::string_view recipe) {
 /// A node that does next to nothing, forward and backward.
 Figure tape_node_figure() {
   const std::string name = "tape_node/f32/1/1t";
-  return {name, [name](double seconds) {
+  return {name, false, [name](double seconds) {
             set_num_threads(1);
             Variable x = parameter(Tensor::full({1}, 1.0));
             const auto call = [x]() mutable {
@@ -80,7 +80,7 @@ void run_program(const char* argument) {
 
 Figure program_figure() {
   const std::string name = "program/info";
-  return {name, [name](double seconds) {
+  return {name, false, [name](double seconds) {
             return measure_alone(name, {.call = [] { run_program("info"); }, .unit = Unit::ms},
                                  seconds);
           }};

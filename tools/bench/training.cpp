@@ -79,7 +79,7 @@ std::string suffix(const TrainingShape& shape, std::string_view recipe, int thre
 
 Figure step_figure(const TrainingShape& shape, std::string_view recipe, int threads) {
   const std::string name = "training_step/" + suffix(shape, recipe, threads);
-  return {name, [=](double seconds) {
+  return {name, false, [=](double seconds) {
             set_num_threads(threads);
             const auto training = std::make_shared<Training>(shape, recipe);
             const Subject subject{
@@ -100,7 +100,7 @@ std::int64_t fresh_pages() {
 Figure count_figure(const char* what, std::int64_t (*counter)(), const TrainingShape& shape,
                     std::string_view recipe, int threads) {
   const std::string name = fmt::format("{}/{}", what, suffix(shape, recipe, threads));
-  return {name, [=](double) {
+  return {name, false, [=](double) {
             set_num_threads(threads);
             Training training(shape, recipe);
             training.step();
@@ -117,12 +117,11 @@ std::vector<Figure> training_figures(const std::vector<int>& threads) {
   std::vector<Figure> figures;
   for (const TrainingShape& shape : kShapes) {
     for (const std::string_view recipe : kRecipeNames) {
-      for (const int count : threads) {
-        figures.push_back(step_figure(shape, recipe, count));
-        figures.push_back(count_figure("fresh_pages", fresh_pages, shape, recipe, count));
-        figures.push_back(count_figure(
-            "system_allocations", [] { return cpu_memory().system_calls; }, shape, recipe, count));
-      }
+      for (const int count : threads) figures.push_back(step_figure(shape, recipe, count));
+      figures.push_back(count_figure("fresh_pages", fresh_pages, shape, recipe, threads.back()));
+      figures.push_back(count_figure(
+          "system_allocations", [] { return cpu_memory().system_calls; }, shape, recipe,
+          threads.back()));
     }
   }
   return figures;

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""The MLP block of `tape8 bench` in JAX on the CPU, in turns with tape8. See README.md."""
+
+import os
+
+import compare
+
+CONFIGURATIONS = {"jit": {"JAX_PLATFORMS": "cpu"}}
+
+
+def run(work):
+    # XLA makes a thread for each core that it may use.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: work["threads"]])
+    import jax
+    from jax import numpy as jnp
+
+    rows, hidden, intermediate = work["shape"]
+    gated = work["activation"] == "swiglu"
+    dtype = {"bf16": jnp.bfloat16, "f32": jnp.float32}[work["dtype"]]
+    keys = iter(jax.random.split(jax.random.key(1), 8))
+
+    def values(*sizes, scale=1.0):
+        return (jax.random.normal(next(keys), sizes) * scale).astype(dtype)
+
+    width = intermediate * (2 if gated else 1)
+    leaves = (
+        values(rows, hidden),
+        values(hidden), values(hidden),
+        values(hidden, width, scale=hidden**-0.5), values(width),
+        values(intermediate, hidden, scale=intermediate**-0.5), values(hidden),
+    )
+    dy = values(rows, hidden)
+
+    def block(x, gamma, beta, kernel_1, bias_1, kernel_2, bias_2):
+        wide = x.astype(jnp.float32)
+        centered = wide - wide.mean(-1, keepdims=True)
+        normal = centered * jax.lax.rsqrt((centered * centered).mean(-1, keepdims=True) + 1e-6)
+        h = (normal * gamma + beta).astype(dtype) @ kernel_1 + bias_1
+        if gated:
+            gate, up = jnp.split(h, 2, axis=-1)
+            h = jax.nn.silu(gate) * up
+        else:
+            h = jax.nn.gelu(h, approximate=True)
+        return h @ kernel_2 + bias_2
+
+    @jax.jit
+    def forward_backward(leaves, dy):
+        y, backward = jax.vjp(block, *leaves)
+        return y, backward(dy)
+
+    return compare.median_ms(lambda: jax.block_until_ready(forward_backward(leaves, dy)),
+                             work["seconds"])
+
+
+if __name__ == "__main__":
+    compare.main("jax", CONFIGURATIONS, run)

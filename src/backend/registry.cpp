@@ -4,6 +4,8 @@
 #include <map>
 #include <memory>
 
+#include <tape8/core/export.hpp>
+
 #include "backend/cpu/cpu_backend.hpp"
 #include "core/fail.hpp"
 
@@ -35,7 +37,8 @@ cpu::Isa cpu_isa_in_use() { return isa_in_use(); }
 
 void use_cpu_isa(cpu::Isa isa) { isa_in_use() = isa; }
 
-Backend& backend(const Device& device) {
+// Exported for the program's benchmark, which measures kernels alone.
+TAPE8_API Backend& backend(const Device& device) {
   switch (device.type) {
     case DeviceType::cpu:
       return cpu_backend(isa_in_use());

@@ -114,45 +114,49 @@ struct TilePart {
 /// Some blocks that follow each other in a row, and what their values are multiplied by.
 struct BlockRun {
   std::int64_t row, block;
-  int count;  // at most 16
+  int count;
   const float* values;
   const float* multipliers;
   bool finite;  // all amaxes are
 };
 
 /// Calls body(BlockRun) for all blocks of kAlong values along the tile's rows, which are
-/// `row_blocks` each, having stored their scales. Sixteen blocks at a time, a lane each, get their
-/// scales.
+/// `row_blocks` each, having stored their scales. These are made of some sixteen blocks at a time,
+/// a lane each: of about a thousand values, as the arithmetic of one scale takes long.
 template <class F, int kAlong, class Scales, class Body>
 [[gnu::always_inline]] inline void for_each_block_run(const Scales& scales, std::int64_t rows,
                                                       std::int64_t row_blocks, TileValues tile,
                                                       typename Scales::Stored* scale_inv,
                                                       std::int64_t scale_stride, const Body& body) {
   using Int = typename F::Int;
+  using W = WideFloat<F, (kAlong < 64 ? 64 / kAlong : 1)>;
   const std::int64_t rest = tile.stride - row_blocks * kAlong;
   const float* values = tile.values;
   std::int64_t ahead = 0;  // the block of its row that `values` points to
   std::int64_t row = 0, block = 0;
-  for (std::int64_t left = rows * row_blocks; left > 0; left -= F::kLanes) {
-    Int largest[F::kLanes];
-    for (int i = 0; i < F::kLanes; ++i) {
-      largest[i] = magnitude(F::load(values));
-      for (int lane = F::kLanes; lane < kAlong; lane += F::kLanes) {
-        largest[i] = max(largest[i], magnitude(F::load(values + lane)));
+  for (std::int64_t left = rows * row_blocks; left > 0; left -= W::kLanes) {
+    typename W::Int amax;
+    for (int p = 0; p < W::kParts; ++p) {
+      Int largest[F::kLanes];
+      for (int i = 0; i < F::kLanes; ++i) {
+        largest[i] = magnitude(F::load(values));
+        for (int lane = F::kLanes; lane < kAlong; lane += F::kLanes) {
+          largest[i] = max(largest[i], magnitude(F::load(values + lane)));
+        }
+        if (p * F::kLanes + i + 1 >= left) continue;  // the last block stands for what is missing
+        values += kAlong;
+        if (++ahead == row_blocks) {
+          values += rest;
+          ahead = 0;
+        }
       }
-      if (i + 1 >= left) continue;  // the last block stands for what is missing
-      values += kAlong;
-      if (++ahead == row_blocks) {
-        values += rest;
-        ahead = 0;
-      }
+      amax.part[p] = reduce_max_each(largest);
     }
-    const Int amax = reduce_max_each(largest);
     const bool finite = reduce_max(amax) < kInfinityBits;
-    typename Scales::Stored stored[F::kLanes];
-    float multipliers[F::kLanes];
-    scales.template operator()<F>(amax, stored, F::kLanes).store(multipliers);
-    const int group = left < F::kLanes ? static_cast<int>(left) : F::kLanes;
+    typename Scales::Stored stored[W::kLanes];
+    float multipliers[W::kLanes];
+    scales.template operator()<W>(amax, stored, W::kLanes).store(multipliers);
+    const int group = left < W::kLanes ? static_cast<int>(left) : W::kLanes;
     for (int i = 0; i < group;) {
       const std::int64_t in_row = row_blocks - block;
       const int count = in_row < group - i ? static_cast<int>(in_row) : group - i;

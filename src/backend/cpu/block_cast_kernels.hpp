@@ -92,7 +92,7 @@ template <class To, bool kFinite, class V>
 
 /// Where one usage's part of a tile goes: data as it lies in the matrix, and scales, `stride` to a
 /// row of them.
-template <class To, class Scales>
+template <class F, class To, class Scales>
 struct TilePart {
   typename To::Storage* data;
   std::int64_t cols;  // of the matrix
@@ -192,7 +192,7 @@ template <class F, class To, int kAlong, bool kFinite>
 /// Blocks of kAlong values along the rows of a tile that is `width` columns wide.
 template <class F, class To, int kAlong, class Scales>
 [[gnu::flatten]] void cast_along_rows(const Scales& scales, std::int64_t rows, std::int64_t width,
-                                      TileValues tile, TilePart<To, Scales> to) {
+                                      TileValues tile, TilePart<F, To, Scales> to) {
   const std::int64_t row_blocks = (width + kAlong - 1) / kAlong;
   for_each_block_run<F, kAlong>(
       scales, rows, row_blocks, tile, to.scale_inv, to.stride, [&](const BlockRun& run) {
@@ -218,8 +218,7 @@ template <class F, class To, int kAlong, class Scales>
 template <class F>
 [[gnu::flatten]] void note_columns(std::int64_t rows, std::int64_t width, TileValues tile) {
   for_each_vector<F, F::kUnroll>(static_cast<int>(width), [&]<class V>(int c) {
-    V seen = V::load(tile.column_amax + c);
-    typename V::Int amax = bits(seen);
+    typename V::Int amax = bits(V::load(tile.column_amax + c));
     for (std::int64_t r = 0; r < rows; ++r) {
       amax = max(amax, magnitude(V::load(tile.values + r * tile.stride + c)));
     }
@@ -305,7 +304,7 @@ void cast_fp8_rows(const BlockCast& cast, Tile tile, TileValues values) {
   if (values.column_amax != nullptr) note_columns<F>(rows, width, values);
   if (output.rowwise.data == nullptr || output.scaling_mode == ScalingMode::float8_block_2d) return;
   visit_fp8_mode(output, [&]<class To, int kAlong, class Scales>(const Scales& scales) {
-    const TilePart<To, Scales> to(cast, output.rowwise, tile, 1, kAlong);
+    const TilePart<F, To, Scales> to(cast, output.rowwise, tile, 1, kAlong);
     cast_along_rows<F, To, kAlong>(scales, rows, width, values, to);
   });
 }
@@ -320,16 +319,16 @@ bool end_fp8_rows(const BlockCast& cast, Tile tile, TileValues values) {
   const bool finite = finite_columns<F>(width, columns);
   visit_fp8_mode(output, [&]<class To, int kAlong, class Scales>(const Scales& scales) {
     if (output.scaling_mode != ScalingMode::float8_block_2d) {
-      const TilePart<To, Scales> to(cast, output.columnwise, tile, kAlong, 1);
+      const TilePart<F, To, Scales> to(cast, output.columnwise, tile, kAlong, 1);
       return scale_columns<F>(scales, width, to.scale_inv, columns);
     }
     // One block a square: the usages differ in nothing.
     const bool rowwise = output.rowwise.data != nullptr;
     const BlockPart& first = rowwise ? output.rowwise : output.columnwise;
-    const TilePart<To, Scales> to(cast, first, tile, kAlong, kAlong);
+    const TilePart<F, To, Scales> to(cast, first, tile, kAlong, kAlong);
     scale_squares<F, kAlong>(scales, width, to.scale_inv, columns);
     if (!rowwise || output.columnwise.data == nullptr) return;
-    const TilePart<To, Scales> copy(cast, output.columnwise, tile, kAlong, kAlong);
+    const TilePart<F, To, Scales> copy(cast, output.columnwise, tile, kAlong, kAlong);
     const auto blocks = static_cast<std::size_t>((width + kAlong - 1) / kAlong);
     __builtin_memcpy(copy.scale_inv, to.scale_inv, blocks * sizeof(*to.scale_inv));
   });

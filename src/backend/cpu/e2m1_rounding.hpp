@@ -23,6 +23,7 @@ class RoundToNearest {
   RoundToNearest(const BlockCast&, Usage) {}
 
   void seek(int, std::int64_t, std::int64_t, int) {}
+  void finish_seek() {}
   const std::uint16_t* at(int, int) const { return nullptr; }
   template <int N, class Place>
   [[gnu::always_inline]] WideInt<typename F::Int, N> codes(const WideFloat<F, N>& x,
@@ -45,10 +46,21 @@ class RoundStochastically {
     const auto skipped = static_cast<int>(element % kPhiloxHalves);
     std::uint16_t* const to = bits_ + segment * kSegment;
     for (int i = 0; i < skipped + count; i += kPhiloxBatch<F>) {
-      random_bits<F>(rounding_, columnwise_,
-                     (element + static_cast<std::uint64_t>(i)) / kPhiloxHalves, to + i);
+      pending_[pending_count_++] = {(element + static_cast<std::uint64_t>(i)) / kPhiloxHalves,
+                                    to + i};
+      if (pending_count_ == F::kUnroll) {
+        random_bits<F>(rounding_, columnwise_, pending_);
+        pending_count_ = 0;
+      }
     }
     first_[segment] = to + skipped;
+  }
+  void finish_seek() {
+    for (int i = 0; i < pending_count_; ++i) {
+      const PhiloxBatch last[1] = {pending_[i]};
+      random_bits<F>(rounding_, columnwise_, last);
+    }
+    pending_count_ = 0;
   }
 
   /// The place of a segment's elements from i on.
@@ -85,6 +97,8 @@ class RoundStochastically {
   const StochasticRounding& rounding_;
   std::int64_t cols_;
   bool columnwise_;
+  PhiloxBatch pending_[F::kUnroll];
+  int pending_count_ = 0;
   std::uint16_t bits_[kSegments * kSegment];
   const std::uint16_t* first_[kSegments];
 };

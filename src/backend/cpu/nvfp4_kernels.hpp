@@ -36,23 +36,22 @@ struct Nvfp4Scales {
 };
 
 /// One usage's part of the matrix: rows of blocks, and their scales.
+template <class F>
 struct Nvfp4Part {
   std::uint8_t* data;
   std::uint8_t* scale_inv;
   std::int64_t row_blocks;
+
+  Nvfp4Part(const BlockPart& part, std::int64_t row_length)
+      : data(static_cast<std::uint8_t*>(part.data)),
+        scale_inv(static_cast<std::uint8_t*>(part.scale_inv)),
+        row_blocks((row_length + kNvfp4Block - 1) / kNvfp4Block) {}
 
   std::int64_t row_bytes() const { return row_blocks * kNvfp4BlockBytes; }
   std::uint8_t* block(std::int64_t row, std::int64_t block) const {
     return data + (row * row_blocks + block) * kNvfp4BlockBytes;
   }
 };
-
-template <class F>
-Nvfp4Part nvfp4_part(const BlockPart& part, std::int64_t row_length) {
-  return {.data = static_cast<std::uint8_t*>(part.data),
-          .scale_inv = static_cast<std::uint8_t*>(part.scale_inv),
-          .row_blocks = (row_length + kNvfp4Block - 1) / kNvfp4Block};
-}
 
 /// Calls body.template operator()<N>(b) for N blocks at a time, and one by one at the end.
 template <class F, class Body>
@@ -65,7 +64,7 @@ template <class F, class Body>
 /// Blocks along the rows of a tile.
 template <class F, class Rounding>
 [[gnu::flatten]] void cast_nvfp4_rows(const BlockCast& cast, Tile tile, TileValues values) {
-  const Nvfp4Part part = nvfp4_part<F>(cast.output->rowwise, cast.cols);
+  const Nvfp4Part<F> part(cast.output->rowwise, cast.cols);
   const std::int64_t rows = tile.rows.end - tile.rows.begin;
   const std::int64_t row_blocks = (tile.cols.end - tile.cols.begin + kNvfp4Block - 1) / kNvfp4Block;
   const std::int64_t first_block = tile.cols.begin / kNvfp4Block;
@@ -78,6 +77,7 @@ template <class F, class Rounding>
         const std::int64_t col = run.block * kNvfp4Block;
         fetch<F>(values.ahead, run.row, col, run.count * kNvfp4Block);
         rounding.seek(0, row, tile.cols.begin + col, run.count * kNvfp4Block);
+        rounding.finish_seek();
         std::uint8_t* const data = part.block(row, first_block + run.block);
         for_each_blocks<F>(run.count, [&]<int N>(int b) {
           using W = WideFloat<F, N>;
@@ -93,6 +93,7 @@ template <class F, class Rounding>
 }
 
 /// Codes of a band's columns, and their scales, on their way to where each column is a row.
+template <class F>
 struct ColumnStage {
   static constexpr std::int64_t kColumnBytes = kNvfp4BandBlocks * kNvfp4BlockBytes;
 
@@ -208,6 +209,7 @@ template <class F, class Body>
 [[gnu::always_inline]] inline void for_each_group(const Tile& tile, const TileValues& values,
                                                   const Body& body) {
   constexpr int kCols = BlockGroup<F>::kCols;
+  const std::int64_t groups = (tile.cols.end - tile.cols.begin + kCols - 1) / kCols;
   BlockGroup<F> group;
   group.stride = values.stride;
   for (std::int64_t r = tile.rows.begin; r < tile.rows.end; r += kNvfp4Block) {
@@ -216,7 +218,10 @@ template <class F, class Body>
       const std::int64_t padded = (tile.cols.end - c + kNvfp4Block - 1) / kNvfp4Block * kNvfp4Block;
       group.values = values.values + row * values.stride + col;
       group.cols = padded < kCols ? static_cast<int>(padded) : kCols;
-      for (int i = 0; i < kNvfp4Block; ++i) fetch<F>(values.ahead, row + i, col, kCols);
+      // Whole rows at a time: memory gives what lies together faster.
+      for (std::int64_t i = col / kCols; i < kNvfp4Block; i += groups) {
+        fetch<F>(values.ahead, row + i, 0, tile.cols.end - tile.cols.begin);
+      }
       body(r, c, group);
     }
   }
@@ -227,12 +232,13 @@ template <class F, class Rounding>
 [[gnu::always_inline]] inline void seek_group(Rounding& rounding, std::int64_t row,
                                               std::int64_t col) {
   for (int i = 0; i < kNvfp4Block; ++i) rounding.seek(i, row + i, col, BlockGroup<F>::kCols);
+  rounding.finish_seek();
 }
 
 /// Columnwise, blocks along the columns of whole blocks of rows.
 template <class F, class Rounding>
 [[gnu::flatten]] void cast_nvfp4_columns(const BlockCast& cast, Tile tile, TileValues values) {
-  const ColumnStage stage(values);
+  const ColumnStage<F> stage(values);
   Rounding rounding(cast, Usage::columnwise);
   for_each_group<F>(tile, values, [&](std::int64_t r, std::int64_t c, BlockGroup<F>& group) {
     const std::int64_t block = r / kNvfp4Block % kNvfp4BandBlocks;
@@ -241,7 +247,7 @@ template <class F, class Rounding>
     group.prepare(cast.output->hadamard, false);
     group.scale(Nvfp4Scales{cast.columnwise});
     __builtin_memcpy(stage.scale(block, col), group.scales, static_cast<std::size_t>(group.cols));
-    group.cast_columns(rounding, stage.block(block, col), ColumnStage::kColumnBytes);
+    group.cast_columns(rounding, stage.block(block, col), ColumnStage<F>::kColumnBytes);
   });
 }
 
@@ -249,9 +255,9 @@ template <class F, class Rounding>
 template <class F, class Rounding>
 [[gnu::flatten]] void cast_nvfp4_squares(const BlockCast& cast, Tile tile, TileValues values) {
   const BlockOutput& output = *cast.output;
-  const Nvfp4Part rowwise = nvfp4_part<F>(output.rowwise, cast.cols);
-  const Nvfp4Part columnwise = nvfp4_part<F>(output.columnwise, cast.rows);
-  const ColumnStage stage(values);
+  const Nvfp4Part<F> rowwise(output.rowwise, cast.cols);
+  const Nvfp4Part<F> columnwise(output.columnwise, cast.rows);
+  const ColumnStage<F> stage(values);
   Rounding row_rounding(cast, Usage::rowwise), column_rounding(cast, Usage::columnwise);
   for_each_group<F>(tile, values, [&](std::int64_t r, std::int64_t c, BlockGroup<F>& group) {
     const std::int64_t row_block = r / kNvfp4Block, col_block = c / kNvfp4Block;
@@ -274,7 +280,7 @@ template <class F, class Rounding>
       }
       group.cast_columns(column_rounding,
                          stage.block(row_block % kNvfp4BandBlocks, c - tile.cols.begin),
-                         ColumnStage::kColumnBytes);
+                         ColumnStage<F>::kColumnBytes);
     }
   });
 }
@@ -283,8 +289,8 @@ template <class F, class Rounding>
 template <class F>
 void end_nvfp4_rows(const BlockCast& cast, Tile tile, TileValues values) {
   const BlockOutput& output = *cast.output;
-  const ColumnStage stage(values);
-  const Nvfp4Part part = nvfp4_part<F>(output.columnwise, cast.rows);
+  const ColumnStage<F> stage(values);
+  const Nvfp4Part<F> part(output.columnwise, cast.rows);
   const std::int64_t first = tile.rows.begin / kNvfp4Block;
   const std::int64_t blocks = (tile.rows.end - tile.rows.begin + kNvfp4Block - 1) / kNvfp4Block;
   for (std::int64_t c = 0; c < tile.cols.end - tile.cols.begin; ++c) {

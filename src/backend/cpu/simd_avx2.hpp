@@ -155,6 +155,7 @@ struct Long {
   static constexpr std::uint64_t kPairOrder[kLanes] = {0, 2, 1, 3, 4, 6, 5, 7};
   __m256i lo, hi;
 
+  Long() = default;
   Long(__m256i low, __m256i high) : lo(low), hi(high) {}
   explicit Long(std::uint64_t value)
       : lo(_mm256_set1_epi64x(static_cast<long long>(value))), hi(lo) {}

@@ -151,6 +151,7 @@ struct Long {
   static constexpr std::uint64_t kPairOrder[kLanes] = {0, 4, 1, 5, 2, 6, 3, 7};
   __m512i v;
 
+  Long() = default;
   Long(__m512i value) : v(value) {}
   explicit Long(std::uint64_t value) : v(_mm512_set1_epi64(static_cast<long long>(value))) {}
 

@@ -167,33 +167,33 @@ void apply_part(const ActivationParts& parts, int p, const ActivationParams& par
   multiply_block<F>(value.values, count, y);
 }
 
-/// `count` values of y's row r from column c on, to the next whole vector.
+/// `count` values of y, to the next whole vector, from x at an offset and cols further for each
+/// part.
 template <class F>
-void activation_block(const ActivationArgs& args, const ActivationParts& parts, std::int64_t r,
-                      std::int64_t c, int count, float* y) {
+void activation_block(const ActivationArgs& args, const ActivationParts& parts,
+                      std::int64_t x_offset, int count, float* y) {
   Block x;
   for (int p = 0; p < parts.count; ++p) {
-    load_block<F>(args.x, (r * parts.count + p) * args.cols + c, count, x.values);
+    load_block<F>(args.x, x_offset + p * args.cols, count, x.values);
     apply_part<F>(parts, p, args.params, count, x.values, y);
   }
 }
 
 template <class F>
 AmaxBits activation(const ActivationArgs& args, const ActivationParts& parts, Tile tile) {
-  AmaxBits amax = 0;
-  for_each_row_part<F>(tile, [&](std::int64_t r, std::int64_t c, int count) {
+  return for_each_block<F>(tile, args.cols, [&](std::int64_t offset, std::int64_t c, int count) {
     Block y;
-    activation_block<F>(args, parts, r, c, count, y.values);
-    amax = larger<F>(amax, store_block<F>(y.values, args.y, r * args.cols + c, count));
+    activation_block<F>(args, parts, (offset - c) * parts.count + c, count, y.values);
+    return store_block<F>(y.values, args.y, offset, count);
   });
-  return amax;
 }
 
 template <class F>
 void activation_tile(const ActivationArgs& args, const ActivationParts& parts, Tile tile,
                      TileValues to) {
   for_each_row_part<F>(tile, [&](std::int64_t r, std::int64_t c, int count) {
-    activation_block<F>(args, parts, r, c, count, tile_place<F>(to, tile, r, c));
+    activation_block<F>(args, parts, r * parts.count * args.cols + c, count,
+                        tile_place<F>(to, tile, r, c));
   });
 }
 

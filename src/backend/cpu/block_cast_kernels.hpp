@@ -92,7 +92,7 @@ template <class To, bool kFinite, class V>
 
 /// Where one usage's part of a tile goes: data as it lies in the matrix, and scales, `stride` to a
 /// row of them.
-template <class To, class Scales>
+template <class F, class To, class Scales>
 struct TilePart {
   typename To::Storage* data;
   std::int64_t cols;  // of the matrix
@@ -114,45 +114,49 @@ struct TilePart {
 /// Some blocks that follow each other in a row, and what their values are multiplied by.
 struct BlockRun {
   std::int64_t row, block;
-  int count;  // at most 16
+  int count;
   const float* values;
   const float* multipliers;
   bool finite;  // all amaxes are
 };
 
 /// Calls body(BlockRun) for all blocks of kAlong values along the tile's rows, which are
-/// `row_blocks` each, having stored their scales. Sixteen blocks at a time, a lane each, get their
-/// scales.
+/// `row_blocks` each, having stored their scales. These are made of some sixteen blocks at a time,
+/// a lane each: of about a thousand values, as the arithmetic of one scale takes long.
 template <class F, int kAlong, class Scales, class Body>
 [[gnu::always_inline]] inline void for_each_block_run(const Scales& scales, std::int64_t rows,
                                                       std::int64_t row_blocks, TileValues tile,
                                                       typename Scales::Stored* scale_inv,
                                                       std::int64_t scale_stride, const Body& body) {
   using Int = typename F::Int;
+  using W = WideFloat<F, (kAlong < 64 ? 64 / kAlong : 1)>;
   const std::int64_t rest = tile.stride - row_blocks * kAlong;
   const float* values = tile.values;
   std::int64_t ahead = 0;  // the block of its row that `values` points to
   std::int64_t row = 0, block = 0;
-  for (std::int64_t left = rows * row_blocks; left > 0; left -= F::kLanes) {
-    Int largest[F::kLanes];
-    for (int i = 0; i < F::kLanes; ++i) {
-      largest[i] = magnitude(F::load(values));
-      for (int lane = F::kLanes; lane < kAlong; lane += F::kLanes) {
-        largest[i] = max(largest[i], magnitude(F::load(values + lane)));
+  for (std::int64_t left = rows * row_blocks; left > 0; left -= W::kLanes) {
+    typename W::Int amax;
+    for (int p = 0; p < W::kParts; ++p) {
+      Int largest[F::kLanes];
+      for (int i = 0; i < F::kLanes; ++i) {
+        largest[i] = magnitude(F::load(values));
+        for (int lane = F::kLanes; lane < kAlong; lane += F::kLanes) {
+          largest[i] = max(largest[i], magnitude(F::load(values + lane)));
+        }
+        if (p * F::kLanes + i + 1 >= left) continue;  // the last block stands for what is missing
+        values += kAlong;
+        if (++ahead == row_blocks) {
+          values += rest;
+          ahead = 0;
+        }
       }
-      if (i + 1 >= left) continue;  // the last block stands for what is missing
-      values += kAlong;
-      if (++ahead == row_blocks) {
-        values += rest;
-        ahead = 0;
-      }
+      amax.part[p] = reduce_max_each(largest);
     }
-    const Int amax = reduce_max_each(largest);
     const bool finite = reduce_max(amax) < kInfinityBits;
-    typename Scales::Stored stored[F::kLanes];
-    float multipliers[F::kLanes];
-    scales.template operator()<F>(amax, stored, F::kLanes).store(multipliers);
-    const int group = left < F::kLanes ? static_cast<int>(left) : F::kLanes;
+    typename Scales::Stored stored[W::kLanes];
+    float multipliers[W::kLanes];
+    scales.template operator()<W>(amax, stored, W::kLanes).store(multipliers);
+    const int group = left < W::kLanes ? static_cast<int>(left) : W::kLanes;
     for (int i = 0; i < group;) {
       const std::int64_t in_row = row_blocks - block;
       const int count = in_row < group - i ? static_cast<int>(in_row) : group - i;
@@ -188,7 +192,7 @@ template <class F, class To, int kAlong, bool kFinite>
 /// Blocks of kAlong values along the rows of a tile that is `width` columns wide.
 template <class F, class To, int kAlong, class Scales>
 [[gnu::flatten]] void cast_along_rows(const Scales& scales, std::int64_t rows, std::int64_t width,
-                                      TileValues tile, TilePart<To, Scales> to) {
+                                      TileValues tile, TilePart<F, To, Scales> to) {
   const std::int64_t row_blocks = (width + kAlong - 1) / kAlong;
   for_each_block_run<F, kAlong>(
       scales, rows, row_blocks, tile, to.scale_inv, to.stride, [&](const BlockRun& run) {
@@ -214,8 +218,7 @@ template <class F, class To, int kAlong, class Scales>
 template <class F>
 [[gnu::flatten]] void note_columns(std::int64_t rows, std::int64_t width, TileValues tile) {
   for_each_vector<F, F::kUnroll>(static_cast<int>(width), [&]<class V>(int c) {
-    V seen = V::load(tile.column_amax + c);
-    typename V::Int amax = bits(seen);
+    typename V::Int amax = bits(V::load(tile.column_amax + c));
     for (std::int64_t r = 0; r < rows; ++r) {
       amax = max(amax, magnitude(V::load(tile.values + r * tile.stride + c)));
     }
@@ -301,7 +304,7 @@ void cast_fp8_rows(const BlockCast& cast, Tile tile, TileValues values) {
   if (values.column_amax != nullptr) note_columns<F>(rows, width, values);
   if (output.rowwise.data == nullptr || output.scaling_mode == ScalingMode::float8_block_2d) return;
   visit_fp8_mode(output, [&]<class To, int kAlong, class Scales>(const Scales& scales) {
-    const TilePart<To, Scales> to(cast, output.rowwise, tile, 1, kAlong);
+    const TilePart<F, To, Scales> to(cast, output.rowwise, tile, 1, kAlong);
     cast_along_rows<F, To, kAlong>(scales, rows, width, values, to);
   });
 }
@@ -316,16 +319,16 @@ bool end_fp8_rows(const BlockCast& cast, Tile tile, TileValues values) {
   const bool finite = finite_columns<F>(width, columns);
   visit_fp8_mode(output, [&]<class To, int kAlong, class Scales>(const Scales& scales) {
     if (output.scaling_mode != ScalingMode::float8_block_2d) {
-      const TilePart<To, Scales> to(cast, output.columnwise, tile, kAlong, 1);
+      const TilePart<F, To, Scales> to(cast, output.columnwise, tile, kAlong, 1);
       return scale_columns<F>(scales, width, to.scale_inv, columns);
     }
     // One block a square: the usages differ in nothing.
     const bool rowwise = output.rowwise.data != nullptr;
     const BlockPart& first = rowwise ? output.rowwise : output.columnwise;
-    const TilePart<To, Scales> to(cast, first, tile, kAlong, kAlong);
+    const TilePart<F, To, Scales> to(cast, first, tile, kAlong, kAlong);
     scale_squares<F, kAlong>(scales, width, to.scale_inv, columns);
     if (!rowwise || output.columnwise.data == nullptr) return;
-    const TilePart<To, Scales> copy(cast, output.columnwise, tile, kAlong, kAlong);
+    const TilePart<F, To, Scales> copy(cast, output.columnwise, tile, kAlong, kAlong);
     const auto blocks = static_cast<std::size_t>((width + kAlong - 1) / kAlong);
     __builtin_memcpy(copy.scale_inv, to.scale_inv, blocks * sizeof(*to.scale_inv));
   });

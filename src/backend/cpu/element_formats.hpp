@@ -109,9 +109,15 @@ struct SmallFormat {
   template <class V>
   [[gnu::always_inline]] static typename V::Int encode(const V& x) {
     using Int = typename V::Int;
+    return select(magnitude(x) > Int(kInfinityBits), Int(kNan), encode_number(x));
+  }
+
+  /// The same where x is not NaN.
+  template <class V>
+  [[gnu::always_inline]] static typename V::Int encode_number(const V& x) {
+    using Int = typename V::Int;
     const Int code = code_of<V>(min(magnitude(x), Int(kLargest)));
-    const Int signed_code = select_bits(Int(kCodeMagnitude), code, bits(x) >> kSignShift);
-    return select(magnitude(x) > Int(kInfinityBits), Int(kNan), signed_code);
+    return select_bits(Int(kCodeMagnitude), code, bits(x) >> kSignShift);
   }
 
  private:

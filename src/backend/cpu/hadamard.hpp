@@ -24,6 +24,11 @@ struct Square {
     for (int r = 0; r < kSize; ++r) amax = max(amax, magnitude(row[r]));
     return amax;
   }
+  /// Makes every NaN a positive one.
+  void clear_nan_signs() {
+    for (int r = 0; r < kSize; ++r)
+      row[r] = select(is_nan(row[r]), F::from_bits(magnitude(row[r])), row[r]);
+  }
 };
 
 /// The randomized transform's fixed signs.
@@ -35,17 +40,24 @@ template <class F>
   for (int r = 0; r < Square<F>::kSize; ++r) x.row[r] = x.row[r] * F(kHadamardSigns[r]);
 }
 
+/// One step of the butterfly; then the following ones.
+template <int kStride, class F>
+[[gnu::always_inline]] inline void butterfly(Square<F>& x) {
+  if constexpr (kStride < Square<F>::kSize) {
+    for (int i = 0; i < Square<F>::kSize / 2; ++i) {
+      const int r = i / kStride * (2 * kStride) + i % kStride;
+      const F a = x.row[r], b = x.row[r + kStride];
+      x.row[r] = a + b;
+      x.row[r + kStride] = a - b;
+    }
+    butterfly<2 * kStride>(x);
+  }
+}
+
 /// Each column becomes H16 / 4 of it, Sylvester's; its own inverse.
 template <class F>
 [[gnu::always_inline]] inline void hadamard_butterfly(Square<F>& x) {
-  for (int stride = 1; stride < Square<F>::kSize; stride *= 2) {
-    for (int r = 0; r < Square<F>::kSize; ++r) {
-      if ((r & stride) != 0) continue;
-      const F a = x.row[r], b = x.row[r + stride];
-      x.row[r] = a + b;
-      x.row[r + stride] = a - b;
-    }
-  }
+  butterfly<1>(x);
   for (F& row : x.row) row = row * F(0.25F);
 }
 

@@ -35,18 +35,18 @@ struct Ahead {
   std::int64_t rows = 0, cols = 0;
 };
 
+/// What nvfp4's columnwise cast stages of a column of a band, in bytes: 128 codes and their scales.
+inline constexpr std::int64_t kStagedColumnBytes = 128 / 2 + 128 / 16;
+
 /// The f32 values of a tile, between the op that computes them and what becomes of them: row r
 /// begins at values + r * stride. Kernels write whole vectors, and read zeros up to a whole block.
 struct TileValues {
   float* values = nullptr;
   std::int64_t stride = 0;
-  float* column_amax = nullptr;  // FP8's columnwise casts: bits of each column's largest |value|
-  std::uint8_t* stage =
-      nullptr;                   // nvfp4's: codes and scales of a band, kStagedColumnBytes a column
-  const Ahead* ahead = nullptr;  // fetched while these are cast; null: nothing
+  float* column_amax = nullptr;   // bits of the columns' amaxes, where FP8 is cast columnwise
+  std::uint8_t* stage = nullptr;  // room for staged columns, where nvfp4 is
+  const Ahead* ahead = nullptr;   // fetched while these are cast; null: nothing
 };
-
-inline constexpr std::int64_t kStagedColumnBytes = 128 / 2 + 128 / 16;
 
 /// How a row is normalized: xhat = (x - center) * rsigma + shift. The shift is what the rounding of
 /// center to f32 leaves of the mean, which counts where the mean is far larger than the deviations.

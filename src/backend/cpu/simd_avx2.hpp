@@ -66,6 +66,11 @@ struct Int {
         reinterpret_cast<__m128i*>(p),
         _mm_or_si128(_mm256_castsi256_si128(placed), _mm256_extracti128_si256(placed, 1)));
   }
+  /// Stores a's and b's lanes by turns.
+  static void store_by_turns(Int a, Int b, std::int32_t* p) {
+    store_half_by_turns(a.lo, b.lo, p);
+    store_half_by_turns(a.hi, b.hi, p + 16);
+  }
 
   friend Int operator+(Int a, Int b) {
     return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
@@ -116,6 +121,12 @@ struct Int {
   }
 
  private:
+  static void store_half_by_turns(__m256i a, __m256i b, std::int32_t* p) {
+    const __m256i even = _mm256_unpacklo_epi32(a, b), odd = _mm256_unpackhi_epi32(a, b);
+    auto* const to = reinterpret_cast<__m256i*>(p);
+    _mm256_storeu_si256(to, _mm256_permute2x128_si256(even, odd, 0x20));
+    _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(even, odd, 0x31));
+  }
   /// Vectors are folded two by two until one is left.
   static __m256i reduce_max_eight(const Int* rows) {
     __m256i quarters[4];  // of rows i and i + 4
@@ -144,6 +155,7 @@ struct Long {
   static constexpr std::uint64_t kPairOrder[kLanes] = {0, 2, 1, 3, 4, 6, 5, 7};
   __m256i lo, hi;
 
+  Long() = default;
   Long(__m256i low, __m256i high) : lo(low), hi(high) {}
   explicit Long(std::uint64_t value)
       : lo(_mm256_set1_epi64x(static_cast<long long>(value))), hi(lo) {}

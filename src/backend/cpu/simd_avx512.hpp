@@ -76,6 +76,13 @@ struct Int {
     const __m512i pairs = _mm512_or_si512(v, _mm512_srli_epi64(v, 28));
     _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm512_cvtepi64_epi8(pairs));
   }
+  /// Stores a's and b's lanes by turns.
+  static void store_by_turns(Int a, Int b, std::int32_t* p) {
+    const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    _mm512_storeu_si512(p, _mm512_permutex2var_epi32(a.v, low, b.v));
+    _mm512_storeu_si512(p + 16, _mm512_permutex2var_epi32(a.v, high, b.v));
+  }
 
   friend Int operator+(Int a, Int b) { return _mm512_add_epi32(a.v, b.v); }
   friend Int operator-(Int a, Int b) { return _mm512_sub_epi32(a.v, b.v); }
@@ -144,6 +151,7 @@ struct Long {
   static constexpr std::uint64_t kPairOrder[kLanes] = {0, 4, 1, 5, 2, 6, 3, 7};
   __m512i v;
 
+  Long() = default;
   Long(__m512i value) : v(value) {}
   explicit Long(std::uint64_t value) : v(_mm512_set1_epi64(static_cast<long long>(value))) {}
 

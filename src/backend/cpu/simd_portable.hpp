@@ -49,6 +49,13 @@ struct Int {
       p[i / 2] = static_cast<std::uint8_t>(v[i] | v[i + 1] << 4U);
     }
   }
+  /// Stores a's and b's lanes by turns.
+  static void store_by_turns(Int a, Int b, std::int32_t* p) {
+    for (int i = 0; i < kLanes; ++i) {
+      p[2 * i] = a.lane(i);
+      p[2 * i + 1] = b.lane(i);
+    }
+  }
 
   friend Int operator+(Int a, Int b) {
     return generate([&](int i) { return a.v[i] + b.v[i]; });

@@ -5,6 +5,7 @@
 #include "backend/cpu/tile_run.hpp"
 
 namespace tape8::cpu::tiled {
+
 void cast(const KernelSet& set, const CastArgs& args) {
   const bool decodes = args.x.blocks != nullptr;
   const TileRun run(set, args.rows, args.cols, {.row_blocks = decodes, .inputs = {{{&args.x}}}},

@@ -104,6 +104,7 @@ template <class V, int N>
 struct WideFloat {
   using Int = WideInt<typename V::Int, N>;
   using Mask = WideMask<typename V::Mask, N>;
+  static constexpr int kParts = N;
   static constexpr int kLanes = V::kLanes * N;
   V part[N];
 

@@ -49,7 +49,8 @@ Block make_block(const BlockShape& shape, const ActivationType& activation,
                     .intermediate = shape.intermediate,
                     .activation_type = activation,
                     .recipe = recipe_from({}, recipe, 1),
-                    .dtype = dtype},
+                    .dtype = dtype,
+                    .kernel_init = make_kernel},
                    rng};
   const Shape matrix{shape.rows, shape.hidden};
   return {.mlp = std::move(mlp),

@@ -14,6 +14,7 @@
 #include "bench/fused.hpp"
 #include "bench/gemm.hpp"
 #include "bench/memory.hpp"
+#include "bench/other_load.hpp"
 #include "bench/peer.hpp"
 #include "bench/report.hpp"
 #include "bench/shape.hpp"
@@ -86,8 +87,8 @@ class Printer {
     fmt::print("{}", rows_.header());
   }
 
-  void row(const Result& result) const {
-    if (prints_) fmt::print("{}", rows_.row(result));
+  void row(const Result& result, double other_load) const {
+    if (prints_) fmt::print("{}", rows_.row(result, other_load));
     std::fflush(stdout);
   }
   void line(const std::string& text) const {
@@ -110,8 +111,9 @@ Status measure_figures(const std::vector<Figure>& figures, const Options& option
   const Printer printer(!json.is_standard_output(), width, has_peer ? peer_name() : "");
   std::vector<Result> results;
   for (const Figure& figure : figures) {
+    const OtherLoad others;
     results.push_back(figure.measure(options.seconds));
-    printer.row(results.back());
+    printer.row(results.back(), others.share());
   }
   json.write(json_of(results));
   return Status::done;
@@ -122,8 +124,9 @@ Status measure_shape(const DenseShape& shape, const Options& options) {
   const Printer printer(!json.is_standard_output(), kShapeNameWidth, "");
   std::vector<Result> all;
   for (const int threads : options.threads) {
+    const OtherLoad others;
     const std::vector<Result> results = measure_dense(shape, threads, options.seconds);
-    for (const Result& result : results) printer.row(result);
+    for (const Result& result : results) printer.row(result, others.share());
     printer.line(dense_verdict(results));
     all.insert(all.end(), results.begin(), results.end());
   }

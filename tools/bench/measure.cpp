@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 /// longer draws the others' samples up to the second, so that the same interruptions fit into them.
 constexpr double kSampleSeconds = 2e-3;
 constexpr double kLongestSampleSeconds = 2e-2;
-constexpr int kLeastSamples = 5;
+constexpr int kLeastSamples = 3;
 constexpr std::int64_t kMostRepeats = 1 << 24;
 
 double seconds_of(const Call& call, std::int64_t repeats) {
@@ -23,7 +23,7 @@ double seconds_of(const Call& call, std::int64_t repeats) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// About the seconds of one execution; to find them out is the warm-up.
+/// About the seconds of one execution. The first one, which finds everything cold, does not count.
 double estimated_seconds(const Call& call, double sample_seconds) {
   call();
   for (std::int64_t repeats = 1;; repeats *= 2) {
@@ -49,12 +49,13 @@ std::vector<double> median_seconds(const std::vector<Call>& calls, double second
   for (const Call& call : calls) estimates.push_back(estimated_seconds(call, sample_seconds));
   const double longest = *std::max_element(estimates.begin(), estimates.end());
   sample_seconds = std::max(sample_seconds, std::min(longest, kLongestSampleSeconds));
+
   std::vector<std::int64_t> repeats;
+  std::vector<std::vector<double>> samples;
   for (const double estimate : estimates) {
     repeats.push_back(std::max<std::int64_t>(1, std::llround(sample_seconds / estimate)));
+    samples.push_back({estimate});  // of long calls it is as good as any
   }
-
-  std::vector<std::vector<double>> samples(calls.size());
   const double total = seconds * static_cast<double>(calls.size());
   const Clock::time_point begin = Clock::now();
   do {

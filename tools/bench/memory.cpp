@@ -7,6 +7,7 @@
 
 #include <tape8/tape8.hpp>
 
+#include "bench/values.hpp"
 #include "recipe_options.hpp"
 
 namespace tape8::tools::bench {
@@ -28,9 +29,10 @@ double kept_mib(const KeptCase& kept) {
                           .activation_type = kept.activation,
                           .remake_casts = kept.remake_casts,
                           .recipe = recipe_from({}, kept.recipe, 1),
-                          .dtype = kept.dtype},
+                          .dtype = kept.dtype,
+                          .kernel_init = make_kernel},
                          rng};
-  const Variable x{rng.normal({kRows, kHidden}, 0.0F, 1.0F, kept.dtype)};
+  const Variable x{make_values({kRows, kHidden}, kept.dtype)};
   Tape tape;
   mlp(x);
   return static_cast<double>(tape.saved_for_backward_bytes()) / (1 << 20);

@@ -14,6 +14,9 @@ std::string number(double value) {
   return fmt::format("{:.{}f}", value, value >= 100 ? 1 : value >= 10 ? 2 : 3);
 }
 
+/// What others take of the cores without a word; clock ticks are no finer.
+constexpr double kTellLoad = 0.1;
+
 bool is_time(const Result& result) { return result.unit == "ms" || result.unit == "us"; }
 
 }  // namespace
@@ -25,7 +28,7 @@ std::string Rows::header() const {
   return fmt::format("{}\n{:-<{}}\n", text, "", text.size());
 }
 
-std::string Rows::row(const Result& result) const {
+std::string Rows::row(const Result& result, double other_load) const {
   std::string text = fmt::format("{:<{}}  {:>9} {:<8}", result.name, name_width_,
                                  number(result.value), result.unit);
   if (result.limit) {
@@ -36,6 +39,9 @@ std::string Rows::row(const Result& result) const {
     const double ratio = result.value / result.peer->value;
     text += fmt::format("  {:>13} {:>6.2f}", number(result.peer->value),
                         is_time(result) ? 1 / ratio : ratio);
+  }
+  if (other_load >= kTellLoad) {
+    text += fmt::format("  ({:.0f} % of the cores were others')", other_load * 100);
   }
   return text + '\n';
 }

@@ -16,7 +16,8 @@ class Rows {
       : name_width_(name_width), peer_(std::move(peer)) {}
 
   std::string header() const;
-  std::string row(const Result& result) const;
+  /// `other_load` is the share of the cores that other programs took meanwhile.
+  std::string row(const Result& result, double other_load) const;
 
  private:
   std::size_t name_width_ = 0;

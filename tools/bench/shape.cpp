@@ -28,7 +28,8 @@ Call dense_call(const DenseShape& shape, std::string_view recipe) {
   const Dense dense{{.in_features = shape.k,
                      .out_features = shape.n,
                      .recipe = recipe_from({}, recipe, 1),
-                     .dtype = dtype},
+                     .dtype = dtype,
+                     .kernel_init = make_kernel},
                     rng};
   Variable x = parameter(make_values({shape.m, shape.k}, dtype));
   const Tensor dy = make_values({shape.m, shape.n}, dtype);

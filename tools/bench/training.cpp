@@ -119,6 +119,7 @@ std::vector<Figure> training_figures(const std::vector<int>& threads) {
     for (const std::string_view recipe : kRecipeNames) {
       for (const int count : threads) figures.push_back(step_figure(shape, recipe, count));
       figures.push_back(count_figure("fresh_pages", fresh_pages, shape, recipe, threads.back()));
+      if (&shape != &kShapes.front()) continue;  // the pages tell it all the same
       figures.push_back(count_figure(
           "system_allocations", [] { return cpu_memory().system_calls; }, shape, recipe,
           threads.back()));

@@ -1,15 +1,16 @@
 #include "bench/values.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace tape8::tools::bench {
 
-Tensor make_values(const Shape& shape, DType dtype) {
+Tensor make_values(const Shape& shape, DType dtype, float deviation) {
   constexpr std::int64_t kPeriod = 65'537;  // odd: rows of even sizes differ
   Rng rng{1};
   const std::int64_t count = std::min(kPeriod, shape.numel());
-  const Tensor period = rng.normal({count}, 0.0F, 1.0F, dtype);
+  const Tensor period = rng.normal({count}, 0.0F, deviation, dtype);
   Tensor values = Tensor::empty(shape, dtype);
   auto* to = static_cast<char*>(values.mutable_data());
   const std::int64_t total = values.nbytes();
@@ -18,6 +19,11 @@ Tensor make_values(const Shape& shape, DType dtype) {
     std::memcpy(to + at, period.data(), static_cast<std::size_t>(bytes));
   }
   return values;
+}
+
+Tensor make_kernel(const Shape& shape, Rng&) {
+  const auto fan_in = static_cast<double>(shape[0]);
+  return make_values(shape, DType::f32, static_cast<float>(1.0 / std::sqrt(fan_in)));
 }
 
 void touch(std::span<const Variable> weights) {

@@ -310,6 +310,32 @@ struct SgdArgs {
   bool nesterov = false;
 };
 
+/// The scale that follows from the amax of what was cast: a quantizer's whose pass is over (delayed
+/// scaling), or one tensor's (current scaling). With max the format's largest value and previous
+/// the old *scale, the new one is max / amax / 2^margin, at least 2^-126 and at most FLT_MAX;
+/// previous for an amax that is 0 or not finite.
+struct ScaleUpdate {
+  DType format = DType::e4m3;
+  std::span<const Amax* const> amaxes;  // the largest of them counts; NaN if one is
+  int margin = 0;
+  bool power_of_2_scale = false;  // the mantissa is cleared
+  /// Delayed scaling. h[0] becomes the amax and max(h), or h[0] with most_recent, is what the scale
+  /// is made of; then h moves on by one: h[0] goes last, and 0 comes first. If the amax is not
+  /// finite, h and the scale stand and *non_finite_passes counts up.
+  float* amax_history = nullptr;  // null: none
+  std::int64_t amax_history_length = 0;
+  bool most_recent = false;
+  std::int64_t* non_finite_passes = nullptr;  // null where amax_history is
+
+  const Scale* previous = nullptr;  // null: 1
+  Scale* scale = nullptr;
+  ScaleInv* scale_inv = nullptr;
+};
+
+struct UpdateScalesArgs {
+  std::span<const ScaleUpdate> updates;
+};
+
 /// Kernels of one device type.
 class Backend {
  public:
@@ -334,6 +360,7 @@ class Backend {
   virtual void mse_backward(const MseBackwardArgs& args) = 0;
   virtual void adamw(const AdamWArgs& args) = 0;
   virtual void sgd(const SgdArgs& args) = 0;
+  virtual void update_scales(const UpdateScalesArgs& args) = 0;
   /// The sum of the squares of `count` values, in f64.
   virtual double sum_of_squares(std::int64_t count, const Input& x) = 0;
   /// False if one of `count` values is NaN or Inf.

@@ -1,0 +1,179 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "backend/backend.hpp"
+#include "backend/cuda/launch.hpp"
+
+namespace tape8::cuda {
+
+/// Elements that a thread takes at a time: 16 bytes of FP8, twice 16 of bf16.
+inline constexpr int kVector = 16;
+
+/// What memory is moved in.
+struct alignas(16) Bytes16 {
+  std::uint32_t words[4];
+};
+
+inline __device__ bool is_aligned16(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
+}
+
+/// A value in Real, f32 or f64, exactly.
+template <class Real, class T>
+__device__ Real widen(T value) {
+  if constexpr (std::is_same_v<T, double>) {
+    return static_cast<Real>(value);
+  } else {
+    return static_cast<Real>(static_cast<float>(value));
+  }
+}
+
+/// A value rounded once. FP8 saturates, +-Inf too, and NaN becomes 0x7F.
+template <class T, class Real>
+__device__ T narrow(Real value) {
+  if constexpr (std::is_same_v<T, __nv_fp8_e4m3>) {
+    T result;
+    result.__x = __nv_cvt_float_to_fp8(static_cast<float>(value), __NV_SATFINITE, __NV_E4M3);
+    return result;
+  } else if constexpr (std::is_same_v<T, __nv_fp8_e5m2>) {
+    T result;
+    result.__x = __nv_cvt_float_to_fp8(static_cast<float>(value), __NV_SATFINITE, __NV_E5M2);
+    return result;
+  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    if constexpr (std::is_same_v<Real, double>)
+      return __double2bfloat16(value);
+    else
+      return __float2bfloat16_rn(value);
+  } else if constexpr (std::is_same_v<T, __half>) {
+    if constexpr (std::is_same_v<Real, double>)
+      return __double2half(value);
+    else
+      return __float2half_rn(value);
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+/// `count` of kVector values from `data` on, the rest zeros: 16 bytes at a time where all values
+/// are there and lie so.
+template <class T, class Real>
+__device__ void load_vector(const T* data, int count, Real (&values)[kVector]) {
+  if (count >= kVector && is_aligned16(data)) {
+    Bytes16 bytes[kVector * sizeof(T) / sizeof(Bytes16)];
+    for (std::size_t i = 0; i < sizeof(bytes) / sizeof(Bytes16); ++i) {
+      bytes[i] = reinterpret_cast<const Bytes16*>(data)[i];
+    }
+    T elements[kVector];
+    memcpy(elements, bytes, sizeof(bytes));
+    for (int i = 0; i < kVector; ++i) values[i] = widen<Real>(elements[i]);
+  } else {
+    for (int i = 0; i < kVector; ++i) values[i] = i < count ? widen<Real>(data[i]) : Real{0};
+  }
+}
+
+/// The same the other way round; nothing past `count` is written.
+template <class T, class Real>
+__device__ void store_vector(T* data, int count, const Real (&values)[kVector]) {
+  if (count >= kVector && is_aligned16(data)) {
+    T elements[kVector];
+    for (int i = 0; i < kVector; ++i) elements[i] = narrow<T>(values[i]);
+    Bytes16 bytes[kVector * sizeof(T) / sizeof(Bytes16)];
+    memcpy(bytes, elements, sizeof(bytes));
+    for (std::size_t i = 0; i < sizeof(bytes) / sizeof(Bytes16); ++i) {
+      reinterpret_cast<Bytes16*>(data)[i] = bytes[i];
+    }
+  } else {
+    for (int i = 0; i < count && i < kVector; ++i) data[i] = narrow<T>(values[i]);
+  }
+}
+
+/// A kernel's argument to read from: backend.hpp's Input of one scale.
+struct Source {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+  const ScaleInv* scale_inv = nullptr;
+
+  explicit Source(const Input& input)
+      : data(input.data), dtype(input.dtype), scale_inv(input.scale_inv) {}
+
+  /// Values `index`, index + 1, ... . The type is the same for all threads: no warp diverges.
+  template <class Real>
+  __device__ void load(std::int64_t index, int count, Real (&values)[kVector]) const {
+    switch (dtype) {
+      case DType::f64:
+        load_vector(static_cast<const double*>(data) + index, count, values);
+        break;
+      case DType::f32:
+        load_vector(static_cast<const float*>(data) + index, count, values);
+        break;
+      case DType::bf16:
+        load_vector(static_cast<const __nv_bfloat16*>(data) + index, count, values);
+        break;
+      case DType::f16:
+        load_vector(static_cast<const __half*>(data) + index, count, values);
+        break;
+      case DType::e4m3:
+        load_vector(static_cast<const __nv_fp8_e4m3*>(data) + index, count, values);
+        break;
+      case DType::e5m2:
+        load_vector(static_cast<const __nv_fp8_e5m2*>(data) + index, count, values);
+        break;
+      default:
+        break;
+    }
+    if (scale_inv == nullptr) return;
+    for (Real& value : values) value *= static_cast<Real>(scale_inv->value);
+  }
+};
+
+/// A kernel's argument to write to: backend.hpp's Output of one scale. The host sets *amax to zero
+/// before the launch (clear_amax).
+struct Sink {
+  void* data = nullptr;  // null: values are not wanted
+  DType dtype = DType::f32;
+  const Scale* scale = nullptr;
+  Amax* amax = nullptr;
+
+  explicit Sink(const Output& output)
+      : data(output.data), dtype(output.dtype), scale(output.scale), amax(output.amax) {}
+
+  /// Rounds once and writes values `index`, index + 1, ... .
+  template <class Real>
+  __device__ void store(std::int64_t index, int count, const Real (&values)[kVector]) const {
+    switch (dtype) {
+      case DType::f64:
+        store_vector(static_cast<double*>(data) + index, count, values);
+        break;
+      case DType::f32:
+        store_vector(static_cast<float*>(data) + index, count, values);
+        break;
+      case DType::bf16:
+        store_vector(static_cast<__nv_bfloat16*>(data) + index, count, values);
+        break;
+      case DType::f16:
+        store_vector(static_cast<__half*>(data) + index, count, values);
+        break;
+      case DType::e4m3:
+        store_scaled(static_cast<__nv_fp8_e4m3*>(data) + index, count, values);
+        break;
+      case DType::e5m2:
+        store_scaled(static_cast<__nv_fp8_e5m2*>(data) + index, count, values);
+        break;
+      default:
+        break;
+    }
+  }
+
+ private:
+  template <class T, class Real>
+  __device__ void store_scaled(T* to, int count, const Real (&values)[kVector]) const {
+    const float factor = scale == nullptr ? 1.0F : scale->value;
+    float scaled[kVector];
+    for (int i = 0; i < kVector; ++i) scaled[i] = static_cast<float>(values[i]) * factor;
+    store_vector(to, count, scaled);
+  }
+};
+
+}  // namespace tape8::cuda

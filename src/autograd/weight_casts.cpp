@@ -26,10 +26,12 @@ QuantizedTensor WeightCasts::get(const Tensor& weight, const Quantizer& quantize
            entry.flatten_axis == request.flatten_axis;
   });
   const bool delayed = quantizer && std::holds_alternative<DelayedScaling>(quantizer.recipe());
-  const Scale scale = delayed ? quantizer.scale() : Scale{};
-  if (found != entries_.end() && found->version == weight.version() && found->scale == scale &&
-      serves(found->cast, request.usages)) {
-    if (quantizer) note_cast(quantizer, found->amax, weight.numel());
+  const Tensor scale = delayed ? quantizer.state()->scales(weight.device()).scale : Tensor{};
+  const bool notes = notes_casts(quantizer) && weight.numel() > 0;
+  if (found != entries_.end() && found->version == weight.version() &&
+      found->scale.shares_storage(scale) && serves(found->cast, request.usages) &&
+      (!notes || found->amax.defined())) {
+    if (notes) note_cast(quantizer, found->amax);
     return found->cast;
   }
   CastTensor made = cast_tensor(weight, quantizer, dtype, request);

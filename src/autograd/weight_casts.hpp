@@ -29,8 +29,8 @@ class WeightCasts {
     DType dtype = DType::f32;
     int flatten_axis = -1;
     std::uint64_t version = 0;
-    Scale scale;
-    Amax amax;
+    Tensor scale;  // delayed scaling's
+    Tensor amax;   // undefined where no tape was there to note it
     QuantizedTensor cast;
   };
 

@@ -5,6 +5,7 @@
 
 #include <tape8/backend/info.hpp>
 
+#include "backend/cuda/cuda.hpp"
 #include "backend/registry.hpp"
 #include "core/fail.hpp"
 
@@ -40,8 +41,11 @@ BackendInfo info_of(cpu::Isa isa) {
 }  // namespace
 
 std::vector<BackendInfo> backends() {
+  const cuda::Machine cuda = cuda::machine();
+  const std::string gpus =
+      cuda.gpus.empty() ? "NVIDIA GPUs" : fmt::format("{}", fmt::join(cuda.gpus, "; "));
   return {{"cpu", fmt::format("OpenMP, {} kernels", cpu_isa()), true, {}},
-          {"cuda", "NVIDIA GPUs", false, "not built"}};
+          {"cuda", gpus, cuda.why_not.empty(), cuda.why_not}};
 }
 
 std::vector<BackendInfo> cpu_isas() {

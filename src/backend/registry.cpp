@@ -7,6 +7,7 @@
 #include <tape8/core/export.hpp>
 
 #include "backend/cpu/cpu_backend.hpp"
+#include "backend/cuda/cuda.hpp"
 #include "core/fail.hpp"
 
 namespace tape8 {
@@ -43,9 +44,12 @@ TAPE8_API Backend& backend(const Device& device) {
     case DeviceType::cpu:
       return cpu_backend(isa_in_use());
     case DeviceType::cuda:
-      break;
+      return cuda::backend_of(device.index);
   }
-  fail<UnsupportedError>("{}: this build has no such backend", to_string(device));
+  fail<OptionError>("backend: device must be a CPU or a GPU: got type {}",
+                    static_cast<int>(device.type));
 }
+
+DeviceMemory& device_memory(const Device& device) { return cuda::memory_of(device.index); }
 
 }  // namespace tape8

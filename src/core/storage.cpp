@@ -3,16 +3,17 @@
 #include <utility>
 
 #include "core/allocator.hpp"
-#include "core/fail.hpp"
+#include "core/device_memory.hpp"
 
 namespace tape8 {
+
 std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, const Device& device) {
-  if (device.type != DeviceType::cpu) {
-    fail<UnsupportedError>("{}: this build has no such backend", to_string(device));
-  }
-  void* data = CachingAllocator::instance().allocate(bytes);
+  DeviceMemory* memory = device.type == DeviceType::cpu ? nullptr : &device_memory(device);
+  void* data =
+      memory == nullptr ? CachingAllocator::instance().allocate(bytes) : memory->allocate(bytes);
   auto storage = std::make_shared<Storage>(data, bytes, device, Deleter{});
   storage->owned_ = true;
+  storage->memory_ = memory;
   return storage;
 }
 
@@ -20,7 +21,8 @@ Storage::Storage(void* data, std::size_t bytes, const Device& device, Deleter de
     : data_(data), bytes_(bytes), device_(device), deleter_(std::move(deleter)) {}
 
 Storage::~Storage() {
-  if (owned_) CachingAllocator::instance().release(data_, bytes_);
+  if (owned_ && memory_ == nullptr) CachingAllocator::instance().release(data_, bytes_);
+  if (owned_ && memory_ != nullptr) memory_->release(data_);
   if (deleter_) deleter_(data_);
 }
 

@@ -10,6 +10,8 @@
 
 namespace tape8 {
 
+class DeviceMemory;
+
 /// A block of memory on one device, with a counter of the changes made to it.
 class Storage {
  public:
@@ -34,6 +36,7 @@ class Storage {
   void* data_;
   std::size_t bytes_;
   Device device_;
+  DeviceMemory* memory_ = nullptr;  // null: the CPU's
   Deleter deleter_;
   bool owned_ = false;  // from the device's allocator
   std::atomic<std::uint64_t> version_{0};

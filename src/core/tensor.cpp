@@ -5,6 +5,8 @@
 
 #include <tape8/core/tensor.hpp>
 
+#include "core/copy_bytes.hpp"
+#include "core/device_memory.hpp"
 #include "core/fail.hpp"
 #include "core/storage.hpp"
 
@@ -73,7 +75,12 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
 Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
   Tensor tensor = empty(shape, dtype, device);
   // Zero is all bits clear in every type but e8m0, which has no zero and gets its smallest code.
-  std::memset(tensor.storage_->data(), 0, tensor.storage_->nbytes());
+  const std::size_t bytes = tensor.storage_->nbytes();
+  if (device.type == DeviceType::cpu) {
+    std::memset(tensor.storage_->data(), 0, bytes);
+  } else {
+    device_memory(device).set_bytes(tensor.storage_->data(), std::byte{0}, bytes);
+  }
   return tensor;
 }
 
@@ -152,14 +159,13 @@ void* Tensor::mutable_data() {
 
 void Tensor::check_defined() const {
   if (!defined()) fail<StateError>("tensor: must have values to read or write: got none");
-  if (device().type != DeviceType::cpu) {
-    fail<UnsupportedError>("tensor: values are read and written on the CPU: got {}",
-                           to_string(device()));
-  }
 }
 
 void Tensor::check_span(DType wanted) const {
   check_defined();
+  if (device().type != DeviceType::cpu) {
+    fail<UnsupportedError>("span: the tensor must lie on the CPU: got {}", to_string(device()));
+  }
   if (wanted != dtype_) {
     fail<DTypeError>("span: the element type must be the tensor's: got {} for {}",
                      to_string(wanted), to_string(dtype_));
@@ -228,8 +234,7 @@ Tensor Tensor::clone() const {
   if (!defined()) return {};
   Tensor copy = empty(shape_, dtype_, device());
   if (is_contiguous()) {
-    if (nbytes() > 0)
-      std::memcpy(copy.storage_->data(), data(), static_cast<std::size_t>(nbytes()));
+    copy_bytes(*this, copy);
   } else {
     copy.copy_from(*this);
   }
@@ -240,6 +245,14 @@ Tensor Tensor::to(DType dtype) const {
   if (!defined() || dtype == dtype_) return *this;
   Tensor copy = empty(shape_, dtype, device());
   copy.copy_from(*this);
+  return copy;
+}
+
+Tensor Tensor::to(const Device& device) const {
+  if (!defined() || device == this->device()) return *this;
+  const Tensor source = contiguous();
+  Tensor copy = empty(shape_, dtype_, device);
+  copy_bytes(source, copy);
   return copy;
 }
 

@@ -10,6 +10,8 @@
 
 #include <tape8/core/tensor.hpp>
 
+#include "core/copy_bytes.hpp"
+#include "core/device_memory.hpp"
 #include "core/fail.hpp"
 #include "core/formats.hpp"
 
@@ -158,6 +160,13 @@ void for_each_element(const Shape& shape, std::span<const std::int64_t> strides,
                 [&](std::int64_t offset, std::int64_t) { visit(i++, offset); });
 }
 
+StridedView view(const Tensor& tensor, void* data) {
+  StridedView view{.data = data, .dtype = tensor.dtype(), .rank = tensor.rank()};
+  std::copy(tensor.shape().begin(), tensor.shape().end(), view.sizes.begin());
+  std::copy(tensor.strides().begin(), tensor.strides().end(), view.strides.begin());
+  return view;
+}
+
 const std::byte* bytes_of(const Tensor& tensor) {
   return static_cast<const std::byte*>(tensor.data());
 }
@@ -167,6 +176,7 @@ const std::byte* bytes_of(const Tensor& tensor) {
 template <Element T>
 std::vector<T> Tensor::to_vector() const {
   check_defined();
+  if (device().type != DeviceType::cpu) return to(Device{}).to_vector<T>();
   std::vector<T> values(static_cast<std::size_t>(numel()));
   const std::byte* source = bytes_of(*this);
   for_each_element(shape_, strides(), [&](std::int64_t i, std::int64_t offset) {
@@ -223,9 +233,23 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device
 
 void Tensor::fill(double value) {
   check_defined();
+  if (device().type != DeviceType::cpu) return fill_on_device(value);
   auto* data = static_cast<std::byte*>(mutable_data());
   for_each_element(shape_, strides(),
                    [&](std::int64_t, std::int64_t offset) { store(data, dtype_, offset, value); });
+}
+
+void Tensor::fill_on_device(double value) {
+  // Two elements, as e2m1 has none of whole bytes.
+  const Tensor values = full({2}, value, dtype_);
+  if (bits(dtype_) <= 8 && is_contiguous()) {
+    return device_memory(device()).set_bytes(mutable_data(), *bytes_of(values),
+                                             static_cast<std::size_t>(nbytes()));
+  }
+  const Tensor moved = values.to(device());
+  StridedView source = view(*this, const_cast<void*>(moved.data()));
+  source.strides = {};
+  device_memory(device()).convert(view(*this, mutable_data()), source);
 }
 
 void Tensor::copy_from(const Tensor& source) {
@@ -234,6 +258,15 @@ void Tensor::copy_from(const Tensor& source) {
                      to_string(source.shape_), to_string(shape_));
   }
   if (shares_storage(source)) return copy_from(source.clone());
+  if (source.device() != device()) {
+    // Converted where the values come from: what travels is as small as it may be.
+    Tensor moved = source.to(dtype_).to(device());
+    return is_contiguous() ? copy_bytes(moved, *this) : copy_from(moved);
+  }
+  if (device().type != DeviceType::cpu) {
+    return device_memory(device()).convert(view(*this, mutable_data()),
+                                           view(source, const_cast<void*>(source.data())));
+  }
   const std::byte* from = bytes_of(source);
   auto* to = static_cast<std::byte*>(mutable_data());
   if (source.dtype_ == dtype_ && bits(dtype_) >= 8) {

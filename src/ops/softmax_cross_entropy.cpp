@@ -71,7 +71,7 @@ Variable softmax_cross_entropy(const Variable& logits, const Tensor& labels,
   const DType stat = stat_dtype(logits.dtype());
   Labels checked = checked_labels(labels, batch, logits.shape()[-1], options.ignore_index);
   Saved saved{.logits = logits.tensor().contiguous(),
-              .labels = std::move(checked.values),
+              .labels = checked.values.to(logits.tensor().device()),
               .rows = batch.numel(),
               .classes = logits.shape()[-1],
               .counted = checked.counted,

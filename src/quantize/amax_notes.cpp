@@ -9,14 +9,11 @@ thread_local AmaxNotes* current_notes = nullptr;
 
 }  // namespace
 
-void AmaxNotes::note(const std::shared_ptr<QuantizerState>& quantizer, Amax amax) {
-  const auto found = std::find_if(notes_.begin(), notes_.end(),
-                                  [&](const auto& entry) { return entry.first == quantizer; });
-  if (found == notes_.end()) {
-    notes_.emplace_back(quantizer, amax);
-  } else {
-    found->second = larger(found->second, amax);
-  }
+void AmaxNotes::note(const std::shared_ptr<QuantizerState>& quantizer, const Tensor& amax) {
+  auto found = std::find_if(notes_.begin(), notes_.end(),
+                            [&](const AmaxNote& entry) { return entry.quantizer == quantizer; });
+  if (found == notes_.end()) found = notes_.insert(found, {.quantizer = quantizer, .amaxes = {}});
+  found->amaxes.push_back(amax);
 }
 
 void AmaxNotes::note_draw(const std::shared_ptr<QuantizerState>& quantizer,
@@ -33,9 +30,7 @@ void AmaxNotes::clear() {
 }
 
 void AmaxNotes::commit(bool advance) {
-  for (const auto& [quantizer, amax] : notes_) {
-    quantizer->merge(amax, advance);
-  }
+  QuantizerState::merge(notes_, advance);
   notes_.clear();
   draws_.clear();
 }

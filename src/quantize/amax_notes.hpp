@@ -4,17 +4,17 @@
 #include <utility>
 #include <vector>
 
-#include <tape8/core/scaling.hpp>
+#include <tape8/core/tensor.hpp>
 
 #include "quantize/quantizer_state.hpp"
 
 namespace tape8 {
 
-/// The amax of each quantizer's casts in one pass, held apart from the quantizers until it is
+/// The amaxes of each quantizer's casts in one pass, held apart from the quantizers until it is
 /// committed.
 class AmaxNotes {
  public:
-  void note(const std::shared_ptr<QuantizerState>& quantizer, Amax amax);
+  void note(const std::shared_ptr<QuantizerState>& quantizer, const Tensor& amax);
   /// A cast has taken random numbers; `before` is the quantizer's state until then.
   void note_draw(const std::shared_ptr<QuantizerState>& quantizer, const RandomState& before);
   /// Merges the notes into their quantizers and forgets them; `advance` also ends the quantizers'
@@ -30,7 +30,7 @@ class AmaxNotes {
   static AmaxNotes* exchange_current(AmaxNotes* notes);
 
  private:
-  std::vector<std::pair<std::shared_ptr<QuantizerState>, Amax>> notes_;  // one a quantizer
+  std::vector<AmaxNote> notes_;  // one a quantizer
   std::vector<std::pair<std::shared_ptr<QuantizerState>, RandomState>> draws_;
 };
 

@@ -65,18 +65,16 @@ void BlockCast::allocate(Usage usage, const Device& device) {
   target = {.data = part.data.mutable_data(), .scale_inv = part.scale_inv.mutable_data()};
   if (is_nvfp4(mode_)) {
     part.tensor_scale_inv = Tensor::empty({}, DType::f32, device);
-    target.amax = &amax_[index];
+    Tensor& amax = part.hadamard ? hadamard_amax_ : amax_;
+    if (!amax.defined()) amax = Tensor::empty({}, DType::f32, device);
+    target.amax = static_cast<const Amax*>(amax.data());
     target.tensor_scale_inv = static_cast<ScaleInv*>(part.tensor_scale_inv.mutable_data());
   }
 }
 
-bool BlockCast::needs_amax() const {
-  return is_nvfp4(mode_) && (output_.rowwise.data != nullptr || !output_.hadamard);
-}
+Amax* BlockCast::amax() { return static_cast<Amax*>(amax_.mutable_data()); }
 
-void BlockCast::set_amax(Amax values, Amax transformed) {
-  amax_ = {values, output_.hadamard ? transformed : values};
-}
+Amax* BlockCast::hadamard_amax() { return static_cast<Amax*>(hadamard_amax_.mutable_data()); }
 
 QuantizedTensor BlockCast::finish() {
   if (mode_ == ScalingMode::float8_block_2d) parts_[1] = parts_[0];

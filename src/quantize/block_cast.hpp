@@ -26,11 +26,10 @@ class BlockCast {
   BlockCast(const BlockCast&) = delete;
   BlockCast& operator=(const BlockCast&) = delete;
 
-  /// NVFP4: what set_amax() needs to know before the cast: the values' amax, and that of the
-  /// transformed ones.
-  bool needs_amax() const;
-  bool needs_hadamard_amax() const { return output_.hadamard; }
-  void set_amax(Amax values, Amax transformed);
+  /// Where NVFP4 wants the values' amax, and that of the transformed ones, before the cast; null:
+  /// not wanted.
+  Amax* amax();
+  Amax* hadamard_amax();
 
   /// Points into this object.
   const BlockOutput& output() const { return output_; }
@@ -45,7 +44,7 @@ class BlockCast {
   DType dq_dtype_;
   ScalingMode mode_;
   std::optional<StochasticRounding> rounding_;
-  std::array<Amax, 2> amax_;
+  Tensor amax_, hadamard_amax_;  // f32 of one element
   std::array<QuantizedPart, 2> parts_;
   BlockOutput output_;
 };

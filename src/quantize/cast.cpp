@@ -17,6 +17,12 @@ bool casts_blocks_at_once(const Quantizer& quantizer) {
          !is_nvfp4(quantizer.state()->scaling_mode());
 }
 
+Amax* amax_in(Tensor& amax) { return static_cast<Amax*>(amax.mutable_data()); }
+
+const Scale* scale_in(const Scales& scales) {
+  return static_cast<const Scale*>(scales.scale.data());
+}
+
 /// The values of one call of cast_tensor().
 struct Source {
   const Tensor& values;
@@ -49,16 +55,17 @@ CastTensor convert(const Source& source, DType dtype) {
 /// Amax first, then the cast with the scale made of it.
 CastTensor cast_current(const Source& source, const Quantizer& quantizer, DType dtype) {
   const Tensor& values = source.values;
-  Amax amax;
-  source.pass({.dtype = values.dtype(), .amax = &amax}, true);
-  const Scale scale =
-      current_scale(std::get<CurrentScaling>(quantizer.recipe()), amax, quantizer.dtype());
+  Tensor amax = Tensor::empty({}, DType::f32, values.device());
+  source.pass({.dtype = values.dtype(), .amax = amax_in(amax)}, true);
+  const Scales scales =
+      current_scales(std::get<CurrentScaling>(quantizer.recipe()), amax, quantizer.dtype());
   QuantizedPart part{.data = Tensor::empty(values.shape(), quantizer.dtype(), values.device()),
-                     .scale_inv = Tensor::from({inverse(scale).value}, {}),
+                     .scale_inv = scales.scale_inv,
                      .scaling_mode = ScalingMode::per_tensor,
                      .dq_dtype = dtype};
-  source.pass({.data = part.data.mutable_data(), .dtype = part.data.dtype(), .scale = &scale});
-  return {QuantizedTensor(std::move(part)), amax};
+  source.pass(
+      {.data = part.data.mutable_data(), .dtype = part.data.dtype(), .scale = scale_in(scales)});
+  return {QuantizedTensor(std::move(part)), {}};
 }
 
 /// NVFP4: likewise amax first, of the values and of what the Hadamard transform makes of them.
@@ -66,10 +73,7 @@ CastTensor cast_nvfp4(const Source& source, const Quantizer& quantizer, DType dt
                       const CastRequest& request) {
   const Tensor& values = source.values;
   BlockCast blocks(quantizer, values.shape(), dtype, request, values.device());
-  Amax amax, hadamard_amax;
-  source.pass({.dtype = values.dtype(), .amax = blocks.needs_amax() ? &amax : nullptr}, true,
-              blocks.needs_hadamard_amax() ? &hadamard_amax : nullptr);
-  blocks.set_amax(amax, hadamard_amax);
+  source.pass({.dtype = values.dtype(), .amax = blocks.amax()}, true, blocks.hadamard_amax());
   source.pass({.blocks = &blocks.output()});
   return {blocks.finish(), {}};
 }
@@ -83,10 +87,12 @@ CastTensor cast_in_two_passes(const Source& source, const Quantizer& quantizer, 
 
 }  // namespace
 
-void note_cast(const Quantizer& quantizer, Amax amax, std::int64_t elements) {
-  AmaxNotes* notes = AmaxNotes::current();
-  const bool per_tensor = quantizer.state()->scaling_mode() == ScalingMode::per_tensor;
-  if (notes != nullptr && per_tensor && elements > 0) notes->note(quantizer.state(), amax);
+bool notes_casts(const Quantizer& quantizer) {
+  return is_delayed(quantizer) && AmaxNotes::current() != nullptr;
+}
+
+void note_cast(const Quantizer& quantizer, const Tensor& amax) {
+  if (notes_casts(quantizer)) AmaxNotes::current()->note(quantizer.state(), amax);
 }
 
 CastTensor cast_tensor(const Tensor& values, const Quantizer& quantizer, DType dtype,
@@ -103,17 +109,16 @@ CastTensor cast_tensor(const Tensor& values, const Quantizer& quantizer, DType d
     QuantizedTensor tensor = target.finish();
     return {std::move(tensor), target.amax()};
   }
-  CastTensor cast = cast_in_two_passes(source, quantizer, dtype, request);
-  note_cast(quantizer, cast.amax, dense.numel());
-  return cast;
+  return cast_in_two_passes(source, quantizer, dtype, request);
 }
 
 CastTarget::CastTarget(const Quantizer& quantizer, const Shape& shape, DType dtype,
                        const Device& device, const CastRequest& request)
     : CastTarget({quantizer, request,
-                  is_delayed(quantizer) ? quantizer.state()->scales() : QuantizerState::Scales{}},
+                  is_delayed(quantizer) ? quantizer.state()->scales(device) : Scales{}},
                  shape, dtype, device) {
-  notes_ = true;
+  // Nothing is noted of a cast without elements.
+  if (notes_casts(quantizer) && shape.numel() > 0) amax_ = Tensor::empty({}, DType::f32, device);
 }
 
 CastTarget::CastTarget(const CastReplay& replay, const Shape& shape, DType dtype,
@@ -136,8 +141,8 @@ Output CastTarget::output() {
   if (blocks_) return {.blocks = &blocks_->output()};
   Output output{.data = part_.data.mutable_data(), .dtype = part_.data.dtype()};
   if (delayed()) {
-    output.scale = &replay_.scales.scale;
-    output.amax = &amax_;
+    output.scale = scale_in(replay_.scales);
+    output.amax = amax_in(amax_);
   }
   return output;
 }
@@ -146,19 +151,14 @@ QuantizedTensor CastTarget::finish() {
   if (blocks_) return blocks_->finish();
   const Quantizer& quantizer = replay_.quantizer;
   if (!quantizer) return QuantizedTensor(std::move(part_));
-  QuantizedTensor result;
   if (delayed()) {
-    result = QuantizedTensor(std::move(part_));
-  } else {
-    const Tensor& values = part_.data;
-    const CastRequest& request = replay_.request;
-    const Source source{values, matrix_shape(values.shape(), request.flatten_axis), nullptr};
-    CastTensor cast = cast_in_two_passes(source, quantizer, part_.dq_dtype, request);
-    amax_ = cast.amax;
-    result = std::move(cast.tensor);
+    if (amax_.defined()) note_cast(quantizer, amax_);
+    return QuantizedTensor(std::move(part_));
   }
-  if (notes_) note_cast(quantizer, amax_, result.shape().numel());
-  return result;
+  const Tensor& values = part_.data;
+  const CastRequest& request = replay_.request;
+  const Source source{values, matrix_shape(values.shape(), request.flatten_axis), nullptr};
+  return cast_in_two_passes(source, quantizer, part_.dq_dtype, request).tensor;
 }
 
 }  // namespace tape8

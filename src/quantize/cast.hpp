@@ -14,7 +14,7 @@ namespace tape8 {
 
 struct CastTensor {
   QuantizedTensor tensor;
-  Amax amax;  // of what was cast with one scale for the tensor; else 0
+  Tensor amax;  // under delayed scaling, where casts are noted: f32 of one element
 };
 
 /// `values` cast by `quantizer` or, without one, converted to `dtype` (shared when they have it
@@ -23,16 +23,17 @@ struct CastTensor {
 CastTensor cast_tensor(const Tensor& values, const Quantizer& quantizer, DType dtype,
                        const CastRequest& request = {}, Stat* dbias = nullptr);
 
-/// Notes the amax of a cast with one scale for the tensor, if this thread's casts are noted and
-/// there were elements.
-void note_cast(const Quantizer& quantizer, Amax amax, std::int64_t elements);
+/// Whether this thread's casts by a quantizer are noted: under delayed scaling, with a tape.
+bool notes_casts(const Quantizer& quantizer);
+/// Notes the amax of such a cast.
+void note_cast(const Quantizer& quantizer, const Tensor& amax);
 
 /// How a cast was made: with it the cast can be made again, the same bytes, and nothing is noted.
 /// Not of stochastic rounding.
 struct CastReplay {
   Quantizer quantizer;
   CastRequest request;
-  QuantizerState::Scales scales;  // delayed scaling's
+  Scales scales;  // delayed scaling's
 };
 
 /// Where a kernel writes values that a quantizer is to cast, and what becomes of them. Delayed and
@@ -54,17 +55,17 @@ class CastTarget {
   Output output();
   /// After the kernel has run: the tensor. Notes the amax as cast_tensor() does.
   QuantizedTensor finish();
-  Amax amax() const { return amax_; }
+  /// As CastTensor has it.
+  const Tensor& amax() const { return amax_; }
   const CastReplay& replay() const { return replay_; }
 
  private:
   bool delayed() const { return replay_.scales.scale_inv.defined(); }
 
   CastReplay replay_;
-  bool notes_ = false;
   QuantizedPart part_;  // what the kernel writes, unless it is blocks_
   std::optional<BlockCast> blocks_;
-  Amax amax_;
+  Tensor amax_;  // undefined: the cast is not noted
 };
 
 }  // namespace tape8

@@ -1,8 +1,8 @@
 #include "quantize/quantizer_state.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -23,6 +23,11 @@ std::uint64_t next_stream() {
   return count.fetch_add(1, std::memory_order_relaxed);
 }
 
+Scales scales_of(Scale scale) {
+  return {.scale = Tensor::from({scale.value}, {}),
+          .scale_inv = Tensor::from({inverse(scale).value}, {})};
+}
+
 DType checked_dtype(const Recipe& recipe, TensorRole role) {
   if (std::holds_alternative<HighPrecision>(recipe)) {
     fail<OptionError>("quantizer: recipe must be one that quantizes: got high_precision");
@@ -32,22 +37,22 @@ DType checked_dtype(const Recipe& recipe, TensorRole role) {
 
 }  // namespace
 
-Amax larger(Amax a, Amax b) {
-  if (std::isnan(a.value)) return a;
-  return b.value <= a.value ? a : b;
+Scales Scales::empty(const Device& device) {
+  return {.scale = Tensor::empty({}, DType::f32, device),
+          .scale_inv = Tensor::empty({}, DType::f32, device)};
 }
 
-Scale scale_from_amax(Amax amax, DType format, int margin, Scale previous) {
-  if (!std::isfinite(amax.value) || amax.value <= 0.0F) return previous;
-  const float scale = std::ldexp(low_precision_max(format) / amax.value, -margin);
-  return {std::clamp(scale, kSmallestScale, std::numeric_limits<float>::max())};
-}
-
-Scale current_scale(const CurrentScaling& recipe, Amax amax, DType format) {
-  const Scale scale = scale_from_amax(amax, format, 0, Scale{1.0F});
-  if (!recipe.power_of_2_scale) return scale;
-  constexpr std::uint32_t kMantissa = 0x007FFFFF;
-  return {std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale.value) & ~kMantissa)};
+Scales current_scales(const CurrentScaling& recipe, const Tensor& amax, DType format) {
+  Scales scales = Scales::empty(amax.device());
+  const std::array<const Amax*, 1> amaxes{static_cast<const Amax*>(amax.data())};
+  const std::array<ScaleUpdate, 1> updates{
+      {{.format = format,
+        .amaxes = amaxes,
+        .power_of_2_scale = recipe.power_of_2_scale,
+        .scale = static_cast<Scale*>(scales.scale.mutable_data()),
+        .scale_inv = static_cast<ScaleInv*>(scales.scale_inv.mutable_data())}}};
+  backend(amax.device()).update_scales({.updates = updates});
+  return scales;
 }
 
 QuantizerState::QuantizerState(const Recipe& recipe, TensorRole role, std::string checkpoint_name)
@@ -57,8 +62,9 @@ QuantizerState::QuantizerState(const Recipe& recipe, TensorRole role, std::strin
       scaling_mode_(tape8::scaling_mode(recipe, role)),
       checkpoint_name_(std::move(checkpoint_name)) {
   if (const auto* delayed = std::get_if<DelayedScaling>(&recipe_)) {
-    amax_history_.resize(static_cast<std::size_t>(delayed->amax_history_len));
-    set_scale(Scale{1.0F});
+    amax_history_ = Tensor::zeros({delayed->amax_history_len});
+    non_finite_passes_ = Tensor::zeros({}, DType::i64);
+    scales_ = scales_of({1.0F});
   }
   const auto* nvfp4 = std::get_if<NVFP4BlockScaling>(&recipe_);
   if (nvfp4 != nullptr && nvfp4->stochastic_rounding && role == TensorRole::dgrad) {
@@ -74,9 +80,9 @@ QuantizerState::QuantizerState(const QuantizerState& other)
       checkpoint_name_(other.checkpoint_name_) {
   const std::lock_guard lock(other.mutex_);
   scales_ = other.scales_;
-  amax_history_ = other.amax_history_;
+  amax_history_ = other.amax_history_.clone();
+  non_finite_passes_ = other.non_finite_passes_.clone();
   pending_ = other.pending_;
-  non_finite_passes_ = other.non_finite_passes_;
   random_ = other.random_;
 }
 
@@ -106,19 +112,25 @@ std::optional<StochasticRounding> QuantizerState::next_rounding() {
                             .cast = random_->casts++};
 }
 
-QuantizerState::Scales QuantizerState::scales() const {
+Scales QuantizerState::scales(const Device& device) {
   const std::lock_guard lock(mutex_);
+  move_to(device);
   return scales_;
+}
+
+Scale QuantizerState::scale() const {
+  const std::lock_guard lock(mutex_);
+  return {scales_.scale.item<float>()};
 }
 
 std::vector<float> QuantizerState::amax_history() const {
   const std::lock_guard lock(mutex_);
-  return amax_history_;
+  return amax_history_.to_vector<float>();
 }
 
 std::int64_t QuantizerState::non_finite_passes() const {
   const std::lock_guard lock(mutex_);
-  return non_finite_passes_;
+  return non_finite_passes_.item<std::int64_t>();
 }
 
 void QuantizerState::set(Scale scale, std::span<const float> amax_history) {
@@ -126,8 +138,9 @@ void QuantizerState::set(Scale scale, std::span<const float> amax_history) {
     fail<OptionError>("set_state: scale must be finite and at least {}: got {}", kSmallestScale,
                       scale.value);
   }
-  if (amax_history.size() != amax_history_.size()) {
-    fail<OptionError>("set_state: amax_history must have {} values: got {}", amax_history_.size(),
+  const auto length = static_cast<std::size_t>(amax_history_.numel());
+  if (amax_history.size() != length) {
+    fail<OptionError>("set_state: amax_history must have {} values: got {}", length,
                       amax_history.size());
   }
   for (const float amax : amax_history) {
@@ -136,37 +149,73 @@ void QuantizerState::set(Scale scale, std::span<const float> amax_history) {
     }
   }
   const std::lock_guard lock(mutex_);
-  set_scale(scale);
-  amax_history_.assign(amax_history.begin(), amax_history.end());
-  pending_.reset();
+  move_to({});
+  end_advance(scales_of(scale));
+  std::copy(amax_history.begin(), amax_history.end(), amax_history_.mutable_span<float>().begin());
 }
 
-void QuantizerState::merge(Amax amax, bool advance_after) {
-  const std::lock_guard lock(mutex_);
-  pending_ = pending_ ? larger(*pending_, amax) : amax;
-  if (advance_after) advance();
+void QuantizerState::move_to(const Device& device) {
+  if (scales_.scale.device() == device) return;
+  scales_ = {scales_.scale.to(device), scales_.scale_inv.to(device)};
+  amax_history_ = amax_history_.to(device);
+  non_finite_passes_ = non_finite_passes_.to(device);
+  for (Tensor& amax : pending_) amax = amax.to(device);
 }
 
-void QuantizerState::advance() {
-  const Amax noted = *std::exchange(pending_, std::nullopt);
-  if (!std::isfinite(noted.value)) {
-    ++non_finite_passes_;
-    return;
+/// Points into this object, `amaxes` and `next`.
+ScaleUpdate QuantizerState::begin_advance(std::vector<const Amax*>& amaxes, Scales& next) {
+  const auto& delayed = std::get<DelayedScaling>(recipe_);
+  for (const Tensor& amax : pending_) amaxes.push_back(static_cast<const Amax*>(amax.data()));
+  next = Scales::empty(scales_.scale.device());
+  return {.format = dtype_,
+          .amaxes = amaxes,
+          .margin = delayed.margin,
+          .amax_history = static_cast<float*>(amax_history_.mutable_data()),
+          .amax_history_length = amax_history_.numel(),
+          .most_recent = delayed.amax_compute_algo == AmaxComputeAlgo::most_recent,
+          .non_finite_passes = static_cast<std::int64_t*>(non_finite_passes_.mutable_data()),
+          .previous = static_cast<const Scale*>(scales_.scale.data()),
+          .scale = static_cast<Scale*>(next.scale.mutable_data()),
+          .scale_inv = static_cast<ScaleInv*>(next.scale_inv.mutable_data())};
+}
+
+void QuantizerState::end_advance(Scales next) {
+  pending_.clear();
+  // Casts of weights are reused while the scale is the same tensor; on a GPU its value is not known
+  // here.
+  const bool known = scales_.scale.device().type == DeviceType::cpu;
+  if (known && scales_.scale.item<float>() == next.scale.item<float>()) return;
+  scales_ = std::move(next);
+}
+
+void QuantizerState::merge(std::span<const AmaxNote> notes, bool advance) {
+  std::vector<QuantizerState*> states;
+  for (const AmaxNote& note : notes) states.push_back(note.quantizer.get());
+  // In one order for all threads, so that they do not wait for each other in a circle.
+  std::sort(states.begin(), states.end());
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (QuantizerState* state : states) locks.emplace_back(state->mutex_);
+
+  for (const AmaxNote& note : notes) {
+    QuantizerState& state = *note.quantizer;
+    for (const Tensor& amax : note.amaxes) {
+      state.pending_.push_back(amax.to(state.scales_.scale.device()));
+    }
   }
-  const auto* delayed = std::get_if<DelayedScaling>(&recipe_);
-  if (delayed == nullptr) return;
-  amax_history_.front() = noted.value;
-  const bool use_history = delayed->amax_compute_algo == AmaxComputeAlgo::max;
-  const Amax basis =
-      use_history ? Amax{*std::max_element(amax_history_.begin(), amax_history_.end())} : noted;
-  set_scale(scale_from_amax(basis, dtype_, delayed->margin, scales_.scale));
-  std::rotate(amax_history_.begin(), amax_history_.begin() + 1, amax_history_.end());
-  amax_history_.front() = 0.0F;
-}
+  if (!advance) return;
 
-void QuantizerState::set_scale(Scale scale) {
-  if (scales_.scale_inv.defined() && scales_.scale == scale) return;
-  scales_ = {scale, Tensor::from({inverse(scale).value}, {})};
+  std::vector<std::vector<const Amax*>> amaxes(states.size());
+  std::vector<Scales> next(states.size());
+  std::vector<std::pair<Device, std::vector<ScaleUpdate>>> updates;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const Device device = states[i]->scales_.scale.device();
+    auto group = std::find_if(updates.begin(), updates.end(),
+                              [&](const auto& entry) { return entry.first == device; });
+    if (group == updates.end()) group = updates.insert(group, {device, {}});
+    group->second.push_back(states[i]->begin_advance(amaxes[i], next[i]));
+  }
+  for (const auto& [device, group] : updates) backend(device).update_scales({.updates = group});
+  for (std::size_t i = 0; i < states.size(); ++i) states[i]->end_advance(std::move(next[i]));
 }
 
 }  // namespace tape8

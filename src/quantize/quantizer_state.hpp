@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -16,17 +17,25 @@
 
 namespace tape8 {
 
-/// The larger of two; NaN if either is.
-Amax larger(Amax a, Amax b);
+class QuantizerState;
 
-/// The scale that brings `amax` to the format's largest value, divided by 2^margin. An amax that is
-/// zero or not finite leaves `previous`. A scale that would be Inf is the largest float; none is
-/// subnormal, as its inverse would be Inf.
-Scale scale_from_amax(Amax amax, DType format, int margin, Scale previous);
+/// The amaxes of a quantizer's casts in one pass, each f32 of one element.
+struct AmaxNote {
+  std::shared_ptr<QuantizerState> quantizer;
+  std::vector<Tensor> amaxes;
+};
 
-/// The scale of a tensor with that amax under current scaling; 1 for an amax that is zero or not
+/// What a cast with one scale for the tensor uses: f32 of one element each, where the tensor lies.
+struct Scales {
+  Tensor scale, scale_inv;
+
+  /// Values are not set.
+  static Scales empty(const Device& device);
+};
+
+/// Those of a tensor with that amax under current scaling: 1 for an amax that is zero or not
 /// finite.
-Scale current_scale(const CurrentScaling& recipe, Amax amax, DType format);
+Scales current_scales(const CurrentScaling& recipe, const Tensor& amax, DType format);
 
 /// What the handles of one quantizer share. Safe to use from several threads.
 class QuantizerState {
@@ -42,17 +51,14 @@ class QuantizerState {
   ScalingMode scaling_mode() const { return scaling_mode_; }
   const std::string& checkpoint_name() const { return checkpoint_name_; }
 
-  /// What a cast with delayed scaling uses. The tensor is never changed: advancing makes another,
-  /// so that what was cast keeps the scale_inv it was cast with.
-  struct Scales {
-    Scale scale;
-    Tensor scale_inv;
-  };
-  Scales scales() const;
-  Scale scale() const { return scales().scale; }
+  /// Delayed scaling: what a cast on that device uses; the state moves there. The tensors are never
+  /// changed: advancing makes others, so that what was cast keeps the scale_inv it was cast with.
+  Scales scales(const Device& device);
+  /// These wait for the device.
+  Scale scale() const;
   std::vector<float> amax_history() const;
-  void set(Scale scale, std::span<const float> amax_history);
   std::int64_t non_finite_passes() const;
+  void set(Scale scale, std::span<const float> amax_history);
 
   /// Whether columnwise casts are Hadamard-transformed, where their partner is too.
   bool hadamard() const;
@@ -62,13 +68,14 @@ class QuantizerState {
   /// The random numbers of one more cast.
   std::optional<StochasticRounding> next_rounding();
 
-  /// Adds what a tape noted to the pass that is under way; `advance_after` ends the pass: history
-  /// and scale move on by what was merged.
-  void merge(Amax amax, bool advance_after);
+  /// Adds what a tape noted of delayed scaling's quantizers to the passes that are under way;
+  /// `advance` ends these passes: histories and scales move on by what was merged.
+  static void merge(std::span<const AmaxNote> notes, bool advance);
 
  private:
-  void set_scale(Scale scale);
-  void advance();
+  void move_to(const Device& device);
+  ScaleUpdate begin_advance(std::vector<const Amax*>& amaxes, Scales& next);
+  void end_advance(Scales next);
 
   Recipe recipe_;
   TensorRole role_;
@@ -78,9 +85,9 @@ class QuantizerState {
 
   mutable std::mutex mutex_;  // guards what follows
   Scales scales_;
-  std::vector<float> amax_history_;
-  std::optional<Amax> pending_;
-  std::int64_t non_finite_passes_ = 0;
+  Tensor amax_history_;       // f32
+  Tensor non_finite_passes_;  // i64 of one element
+  std::vector<Tensor> pending_;
   std::optional<RandomState> random_;
 };
 

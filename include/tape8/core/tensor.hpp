@@ -85,7 +85,8 @@ class TAPE8_API Tensor {
   /// The first element. mutable_data() counts as a change: it moves version().
   const void* data() const;
   void* mutable_data();
-  /// Contiguous elements as T; throws DTypeError unless T is the tensor's own type.
+  /// Contiguous elements as T; throws DTypeError unless T is the tensor's own type,
+  /// UnsupportedError unless it lies on the CPU.
   template <Element T>
   std::span<const T> span() const {
     check_span(dtype_of<T>());
@@ -97,7 +98,7 @@ class TAPE8_API Tensor {
     return {static_cast<T*>(mutable_data()), static_cast<std::size_t>(numel())};
   }
 
-  /// Decoded values in row-major order. Exact where T can hold them.
+  /// Decoded values in row-major order, from whichever device. Exact where T can hold them.
   template <Element T>
   std::vector<T> to_vector() const;
   /// The one value of a tensor with one element; throws ShapeError otherwise.
@@ -117,7 +118,11 @@ class TAPE8_API Tensor {
   Tensor clone() const;
   /// This tensor if it has that type, else a copy with each value rounded once to `dtype`.
   Tensor to(DType dtype) const;
-  /// Overwrites the values, converting them; the shapes must be equal, the memory may be the same.
+  /// This tensor if it lies there, else a row-major copy. Throws BackendError where there is no
+  /// such device.
+  Tensor to(const Device& device) const;
+  /// Overwrites the values, converting them; the shapes must be equal, the memory may be the same,
+  /// or another device's.
   void copy_from(const Tensor& source);
   void fill(double value);
 
@@ -136,6 +141,7 @@ class TAPE8_API Tensor {
                              const std::array<std::int64_t, kMaxRank>& strides, std::int64_t extent,
                              DType dtype, Deleter deleter, const Device& device);
   static void check_wrap_length(std::size_t length, const Shape& shape);
+  void fill_on_device(double value);
   void check_defined() const;
   void check_span(DType wanted) const;
 

@@ -15,6 +15,7 @@
 #include "backend/cpu/kernels.hpp"
 #include "backend/cpu/parallel.hpp"
 #include "backend/cpu/run.hpp"
+#include "backend/cpu/scales.hpp"
 #include "backend/cpu/tiled_ops.hpp"
 #include "core/fail.hpp"
 #include "core/logger.hpp"
@@ -275,6 +276,8 @@ class CpuBackend final : public Backend {
       return kernels_.sgd(tensor, factors, elements);
     });
   }
+
+  void update_scales(const UpdateScalesArgs& args) override { cpu::update_scales(args); }
 
   bool all_finite(std::int64_t count, const Input& x) override {
     const bool f64 = x.dtype == DType::f64;

@@ -7,7 +7,8 @@ Model::Model(const ModelConfig& config, Rng& rng) : dropout_(config.dropout) {
     return Dense{{.in_features = in_features,
                   .out_features = out_features,
                   .recipe = config.recipe,
-                  .dtype = config.dtype},
+                  .dtype = config.dtype,
+                  .device = config.device},
                  rng};
   };
   if (config.features != config.hidden) input_ = dense(config.features, config.hidden);
@@ -18,7 +19,8 @@ Model::Model(const ModelConfig& config, Rng& rng) : dropout_(config.dropout) {
                                   .norm_type = config.norm_type,
                                   .remake_casts = config.remake_casts,
                                   .recipe = config.recipe,
-                                  .dtype = config.dtype},
+                                  .dtype = config.dtype,
+                                  .device = config.device},
                                  rng});
   }
   head_ = dense(config.hidden, config.classes);

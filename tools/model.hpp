@@ -20,6 +20,7 @@ struct ModelConfig {
   Recipe recipe = HighPrecision{};
   bool remake_casts = false;  ///< see LayerNormMLPConfig
   DType dtype = DType::f32;   ///< of parameters and examples
+  Device device = {};         ///< where they lie
 };
 
 /// x [batch, features] -> Dense to hidden where that differs -> LayerNormMLP, `layers` times, each

@@ -75,6 +75,12 @@ void add_run_options(CLI::App& app, TrainOptions& options) {
       ->type_name("N,...")
       ->check(seed_number())
       ->excludes(seed);
+  app.add_option("--device", options.device,
+                 fmt::format("Where the model and its examples lie: cpu, cuda, cuda:1, ...\n"
+                             "(default {})",
+                             options.device))
+      ->type_name("NAME")
+      ->check(device_name());
   app.add_option("--threads", options.threads,
                  fmt::format("Threads an op may use; no result depends on it\n"
                              "(default OMP_NUM_THREADS or all cores, here {})",
@@ -231,6 +237,7 @@ ModelConfig model_config(const TrainOptions& options, const Dataset& train, cons
   config.dropout = options.dropout;
   config.remake_casts = options.remake_casts;
   if (run.recipe == kBf16) config.dtype = DType::bf16;
+  config.device = device_from(options.device);
   config.recipe = recipe_from(options.recipe_options, run.recipe, run.seed);
   return config;
 }

@@ -50,6 +50,7 @@ struct TrainOptions {
   bool remake_casts = false;
   RecipeOptions recipe_options;
 
+  std::string device = "cpu";
   int threads = num_threads();
   std::string log;
   bool check_finite = false;

@@ -98,8 +98,8 @@ Step Trainer::step(const Batch& batch) {
   optimizer->set_learning_rate(schedule(optimizer->steps()));
   optimizer->step();
   optimizer->zero_grad();
+  step.loss = loss.tensor().item<float>();  // waits for what runs on a GPU
   step.ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-  step.loss = loss.tensor().item<float>();
   return step;
 }
 
@@ -122,12 +122,13 @@ std::int64_t total_steps(const TrainOptions& options, const Dataset& train) {
 
 RunResult train_once(const TrainOptions& options, const DataSplits& data, const Run& run,
                      const RunObserver& observer) {
-  const DType dtype = model_config(options, data.train, run).dtype;
+  const ModelConfig config = model_config(options, data.train, run);
   Rng rng{run.seed};
   Trainer trainer = make_trainer(options, data.train, run, rng);
-  const BatchOptions train_batches{.batch_size = options.batch_size, .dtype = dtype};
-  const BatchOptions test_batches{
-      .batch_size = options.batch_size, .shuffle = false, .dtype = dtype};
+  const BatchOptions train_batches{
+      .batch_size = options.batch_size, .dtype = config.dtype, .device = config.device};
+  BatchOptions test_batches = train_batches;
+  test_batches.shuffle = false;
 
   RunResult result{.run = run};
   std::vector<double> all_ms;
@@ -156,8 +157,12 @@ std::vector<float> first_logits(const TrainOptions& options, const DataSplits& d
   const ModelConfig config = model_config(options, data.train, run);
   Rng rng{run.seed};
   const Model model(config, rng);
-  Batches test = batches(
-      data.test, {.batch_size = options.batch_size, .shuffle = false, .dtype = config.dtype}, rng);
+  Batches test = batches(data.test,
+                         {.batch_size = options.batch_size,
+                          .shuffle = false,
+                          .dtype = config.dtype,
+                          .device = config.device},
+                         rng);
   return model((*test.begin()).examples).tensor().to_vector<float>();
 }
 

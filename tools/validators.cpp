@@ -9,6 +9,9 @@
 
 #include <fmt/ranges.h>
 
+#include <tape8/core/device.hpp>
+#include <tape8/core/error.hpp>
+
 namespace tape8::tools {
 namespace {
 
@@ -50,6 +53,18 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
               return fmt::format("must be a whole number of at least {}: got {}", least, text);
             }
             return fmt::format("must be a whole number from {} to {}: got {}", least, most, text);
+          },
+          ""};
+}
+
+CLI::Validator device_name() {
+  return {[](std::string& text) -> std::string {
+            try {
+              device_from(text);
+              return {};
+            } catch (const OptionError&) {
+              return fmt::format("must be cpu, cuda or cuda:N: got {}", text);
+            }
           },
           ""};
 }

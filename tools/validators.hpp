@@ -13,6 +13,8 @@ namespace tape8::tools {
 CLI::Validator one_of(std::span<const std::string_view> names);
 CLI::Validator whole_number(std::int64_t least, std::int64_t most = INT64_MAX);
 CLI::Validator seed_number();
+/// What device_from() takes.
+CLI::Validator device_name();
 /// A finite number of at least 0.
 CLI::Validator rate();
 /// A finite number above 0.

@@ -114,22 +114,16 @@ class CopiedFunction {
 
   /// The function with one element moved, and where exactly it was moved to.
   std::vector<double> at(std::size_t input, std::int64_t element, double& value) {
-    return dtype_ == DType::f64 ? at_as<double>(input, element, value)
-                                : at_as<float>(input, element, value);
-  }
-
- private:
-  template <class T>
-  std::vector<double> at_as(std::size_t input, std::int64_t element, double& value) {
-    const auto index = static_cast<std::size_t>(element);
-    const T before = inputs_[input].span<T>()[index];
-    inputs_[input].mutable_span<T>()[index] = static_cast<T>(value);
-    value = static_cast<double>(static_cast<T>(value));
+    Tensor moved = inputs_[input].reshape({-1}).slice(0, element, element + 1);
+    const auto before = moved.item<double>();
+    moved.fill(value);
+    value = moved.item<double>();
     std::vector<double> y = (*this)();
-    inputs_[input].mutable_span<T>()[index] = before;
+    moved.fill(before);
     return y;
   }
 
+ private:
   const CheckedFunction& function_;
   std::vector<Tensor> inputs_;
   DType dtype_;

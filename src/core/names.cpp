@@ -1,9 +1,13 @@
+#include <charconv>
+
 #include <fmt/format.h>
 
 #include <tape8/core/device.hpp>
 #include <tape8/core/dtype.hpp>
 #include <tape8/core/norm_type.hpp>
 #include <tape8/core/scaling.hpp>
+
+#include "core/fail.hpp"
 
 namespace tape8 {
 
@@ -45,6 +49,19 @@ std::string to_string(const Device& device) {
       return fmt::format("cuda:{}", device.index);
   }
   return "";
+}
+
+Device device_from(std::string_view name) {
+  constexpr std::string_view kCuda = "cuda";
+  if (name == "cpu") return {};
+  if (name == kCuda) return {DeviceType::cuda, 0};
+  if (name.starts_with(kCuda) && name.size() > kCuda.size() && name[kCuda.size()] == ':') {
+    const char* end = name.data() + name.size();
+    Device device{DeviceType::cuda, 0};
+    const auto [last, error] = std::from_chars(name.data() + kCuda.size() + 1, end, device.index);
+    if (error == std::errc{} && last == end && device.index >= 0) return device;
+  }
+  fail<OptionError>("device_from: must be cpu, cuda or cuda:N: got {}", name);
 }
 
 std::string_view to_string(NormType norm_type) {

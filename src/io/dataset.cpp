@@ -131,6 +131,7 @@ bool Batches::load_next() {
       static_cast<std::size_t>(position_), static_cast<std::size_t>(rows));
   gather_examples(values_, scaled_, order, batch_.examples);
   gather_labels(dataset_.labels, order, batch_.labels);
+  batch_.examples = batch_.examples.to(options_.device);
   position_ += rows;
   return true;
 }

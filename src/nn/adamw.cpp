@@ -48,7 +48,7 @@ void AdamW::step() {
                          .copy = parameter_copy(slot.parameter, slot.master)});
     }
     if (tensors.empty()) continue;
-    backend(group.slots.front().master.device())
+    backend(group.device)
         .adamw({.tensors = tensors,
                 .learning_rate = learning_rate() * group.learning_rate_scale,
                 .beta1 = options_.beta1,

@@ -10,9 +10,10 @@ Dense::Dense(const DenseConfig& config, Rng& rng)
   const std::int64_t in_features = checked_size("dense", "in_features", config.in_features);
   const std::int64_t out_features = checked_size("dense", "out_features", config.out_features);
   kernel_ = initial_parameter("dense", "kernel", config.kernel_init, {in_features, out_features},
-                              config.dtype, rng);
+                              config.dtype, config.device, rng);
   if (config.use_bias) {
-    bias_ = initial_parameter("dense", "bias", config.bias_init, {out_features}, config.dtype, rng);
+    bias_ = initial_parameter("dense", "bias", config.bias_init, {out_features}, config.dtype,
+                              config.device, rng);
   }
 }
 

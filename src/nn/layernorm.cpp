@@ -11,9 +11,9 @@ LayerNorm::LayerNorm(const LayerNormConfig& config)
       epsilon_(config.epsilon) {
   const std::int64_t features = checked_size("layernorm", "features", config.features);
   const double identity = config.zero_centered_gamma ? 0.0 : 1.0;
-  gamma_ = parameter(Tensor::full({features}, identity, config.dtype), "gamma");
+  gamma_ = parameter(Tensor::full({features}, identity, config.dtype, config.device), "gamma");
   if (config.norm_type == NormType::layernorm) {
-    beta_ = parameter(Tensor::zeros({features}, config.dtype), "beta");
+    beta_ = parameter(Tensor::zeros({features}, config.dtype, config.device), "beta");
   }
 }
 

@@ -15,15 +15,15 @@ LayerNormDense::LayerNormDense(const LayerNormDenseConfig& config, Rng& rng)
   const std::int64_t out_features =
       checked_size("layernorm_dense", "out_features", config.out_features);
   const double identity = config.zero_centered_gamma ? 0.0 : 1.0;
-  gamma_ = parameter(Tensor::full({in_features}, identity, config.dtype), "gamma");
+  gamma_ = parameter(Tensor::full({in_features}, identity, config.dtype, config.device), "gamma");
   if (config.norm_type == NormType::layernorm) {
-    beta_ = parameter(Tensor::zeros({in_features}, config.dtype), "beta");
+    beta_ = parameter(Tensor::zeros({in_features}, config.dtype, config.device), "beta");
   }
   kernel_ = initial_parameter("layernorm_dense", "kernel", config.kernel_init,
-                              {in_features, out_features}, config.dtype, rng);
+                              {in_features, out_features}, config.dtype, config.device, rng);
   if (config.use_bias) {
     bias_ = initial_parameter("layernorm_dense", "bias", config.bias_init, {out_features},
-                              config.dtype, rng);
+                              config.dtype, config.device, rng);
   }
 }
 

@@ -17,6 +17,7 @@ LayerNormDenseConfig dense_1_config(const LayerNormMLPConfig& config) {
           .use_bias = config.use_bias,
           .recipe = config.recipe,
           .dtype = config.dtype,
+          .device = config.device,
           .kernel_init = config.kernel_init,
           .bias_init = config.bias_init};
 }
@@ -27,6 +28,7 @@ DenseConfig dense_2_config(const LayerNormMLPConfig& config) {
           .use_bias = config.use_bias,
           .recipe = config.recipe,
           .dtype = config.dtype,
+          .device = config.device,
           .kernel_init = config.kernel_init,
           .bias_init = config.bias_init};
 }

@@ -39,7 +39,7 @@ inline QuantizerSet module_quantizers(const Recipe& recipe, Rng rng) {
 /// A parameter with the values that an initializer makes, which are checked.
 inline Variable initial_parameter(std::string_view module, const char* name,
                                   const Initializer& initializer, const Shape& shape, DType dtype,
-                                  Rng& rng) {
+                                  const Device& device, Rng& rng) {
   if (!is_compute(dtype)) {
     fail<DTypeError>("{}: dtype must be f64, f32, bf16 or f16: got {}", module, to_string(dtype));
   }
@@ -49,7 +49,7 @@ inline Variable initial_parameter(std::string_view module, const char* name,
     fail<ShapeError>("{}: {}_init must make the shape {}: got {}", module, name, to_string(shape),
                      values.defined() ? to_string(values.shape()) : "none");
   }
-  return parameter(values.to(dtype), name);
+  return parameter(values.to(dtype).to(device), name);
 }
 
 }  // namespace tape8

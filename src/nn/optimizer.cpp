@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <unordered_set>
 #include <utility>
@@ -49,20 +50,31 @@ Optimizer::Optimizer(const char* name, std::vector<ParameterGroup> groups, float
   check_not_negative(name, "weight_decay", weight_decay);
   std::unordered_set<const VariableState*> seen;
   for (const ParameterGroup& given : groups) {
-    Group group{.weight_decay = given.weight_decay.value_or(weight_decay),
-                .learning_rate_scale = given.learning_rate_scale};
-    check_not_negative(name, "weight_decay", group.weight_decay);
-    check_not_negative(name, "learning_rate_scale", group.learning_rate_scale);
+    const float decay = given.weight_decay.value_or(weight_decay);
+    check_not_negative(name, "weight_decay", decay);
+    check_not_negative(name, "learning_rate_scale", given.learning_rate_scale);
+    const std::size_t first = groups_.size();
+    const auto group_on = [&](const Device& device) -> Group& {
+      const auto found =
+          std::find_if(groups_.begin() + static_cast<std::ptrdiff_t>(first), groups_.end(),
+                       [&](const Group& group) { return group.device == device; });
+      if (found != groups_.end()) return *found;
+      groups_.push_back({.device = device,
+                         .weight_decay = decay,
+                         .learning_rate_scale = given.learning_rate_scale,
+                         .slots = {}});
+      return groups_.back();
+    };
     for (const Variable& parameter : given.parameters) {
       check_parameter(name, seen.size(), parameter);
       if (!seen.insert(parameter.state().get()).second) {
         fail<OptionError>("{}: parameters[{}] must be named once: got it again", name, seen.size());
       }
+      Group& group = group_on(parameter.tensor().device());
       group.slots.push_back({.parameter = parameter,
                              .master = parameter.tensor().to(DType::f32),
                              .version = parameter.tensor().version()});
     }
-    groups_.push_back(std::move(group));
   }
   if (seen.empty()) fail<OptionError>("{}: parameters must not be empty: got none", name);
 }

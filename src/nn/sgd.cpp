@@ -41,7 +41,7 @@ void SGD::step() {
            .copy = parameter_copy(slot.parameter, slot.master)});
     }
     if (tensors.empty()) continue;
-    backend(group.slots.front().master.device())
+    backend(group.device)
         .sgd({.tensors = tensors,
               .learning_rate = learning_rate() * group.learning_rate_scale,
               .momentum = options_.momentum,

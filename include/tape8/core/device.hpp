@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <tape8/core/export.hpp>
 
@@ -18,5 +19,7 @@ struct Device {
 
 /// "cpu", "cuda:0".
 TAPE8_API std::string to_string(const Device& device);
+/// The device of that name; "cuda" is "cuda:0". Throws OptionError for another name.
+TAPE8_API Device device_from(std::string_view name);
 
 }  // namespace tape8

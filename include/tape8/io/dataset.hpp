@@ -35,6 +35,7 @@ struct BatchOptions {
   std::int64_t epochs = 1;       ///< at least 1
   bool shuffle = true;           ///< a new order every epoch
   DType dtype = DType::f32;      ///< f32, bf16 or f16
+  Device device = {};  ///< where examples go; labels stay on the CPU, where they are checked
 };
 
 /// The batches of some epochs over a dataset, to be walked once by a range-based for. Holds what it

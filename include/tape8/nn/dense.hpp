@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <tape8/autograd/variable.hpp>
+#include <tape8/core/device.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/rng.hpp>
 #include <tape8/nn/init.hpp>
@@ -17,6 +18,7 @@ struct DenseConfig {
   bool use_bias = true;
   Recipe recipe = HighPrecision{};
   DType dtype = DType::f32;  ///< of the parameters
+  Device device = {};        ///< where they lie, and x has to
   Initializer kernel_init = lecun_normal();
   Initializer bias_init = constant(0.0F);
 };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <tape8/autograd/variable.hpp>
+#include <tape8/core/device.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/norm_type.hpp>
 
@@ -15,6 +16,7 @@ struct LayerNormConfig {
   bool zero_centered_gamma = false;
   float epsilon = 1e-6F;
   DType dtype = DType::f32;  ///< of the parameters
+  Device device = {};        ///< where they lie, and x has to
 };
 
 /// x [..., features] -> norm(x) [..., features]; see layernorm(). gamma starts as the identity,

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <tape8/autograd/variable.hpp>
+#include <tape8/core/device.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/norm_type.hpp>
 #include <tape8/core/rng.hpp>
@@ -21,6 +22,7 @@ struct LayerNormDenseConfig {
   bool use_bias = true;
   Recipe recipe = HighPrecision{};
   DType dtype = DType::f32;  ///< of the parameters
+  Device device = {};        ///< where they lie, and x has to
   Initializer kernel_init = lecun_normal();
   Initializer bias_init = constant(0.0F);
 };

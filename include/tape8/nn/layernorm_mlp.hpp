@@ -5,6 +5,7 @@
 
 #include <tape8/autograd/variable.hpp>
 #include <tape8/core/activation_type.hpp>
+#include <tape8/core/device.hpp>
 #include <tape8/core/export.hpp>
 #include <tape8/core/norm_type.hpp>
 #include <tape8/core/rng.hpp>
@@ -28,6 +29,7 @@ struct LayerNormMLPConfig {
   bool remake_casts = false;  ///< less memory for more work in backward; see layernorm_mlp()
   Recipe recipe = HighPrecision{};
   DType dtype = DType::f32;  ///< of the parameters
+  Device device = {};        ///< where they lie, and x has to
   Initializer kernel_init = lecun_normal();
   Initializer bias_init = constant(0.0F);
 };

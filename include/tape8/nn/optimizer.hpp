@@ -49,10 +49,12 @@ class TAPE8_API Optimizer {
     std::uint64_t version = 0;  // of the parameter's memory when the master last agreed with it
     Tensor first_moment, second_moment;
   };
+  /// A user's group, or what lies of it on one device.
   struct Group {
-    std::vector<Slot> slots;
+    Device device;
     float weight_decay = 0.0F;
     float learning_rate_scale = 1.0F;
+    std::vector<Slot> slots;
   };
 
   /// Before and after a step: what others wrote to parameters goes to their masters; what the step

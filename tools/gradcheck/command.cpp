@@ -49,14 +49,17 @@ std::vector<Case> filtered(const std::vector<Case>& cases, const std::string& fi
   return matching;
 }
 
-void check_backend(const std::string& name) {
+/// The device of a backend, which must be there.
+Device device_of(const std::string& name) {
   std::vector<std::string> available;
   std::string why;
   for (const BackendInfo& info : backends()) {
     if (info.available) available.push_back(info.name);
     if (info.name == name) why = info.why_not;
   }
-  if (std::find(available.begin(), available.end(), name) != available.end()) return;
+  if (std::find(available.begin(), available.end(), name) != available.end()) {
+    return device_from(name);
+  }
   throw UsageError(fmt::format("gradcheck: --backend must be one of {}: got {}{}",
                                fmt::join(available, ", "), name,
                                why.empty() ? "" : fmt::format(" ({})", why)));
@@ -98,9 +101,9 @@ Status run(const Options& options) {
     fmt::print("{}", tolerances());
     return Status::done;
   }
-  check_backend(options.backend);
+  const Device device = device_of(options.backend);
   const Subjects subjects = all_subjects();
-  const std::vector<Case> cases = filtered(make_cases(subjects), options.filter);
+  const std::vector<Case> cases = filtered(make_cases(subjects, device), options.filter);
   if (!options.list) return check(cases, options);
   for (const Case& one : cases) fmt::print("{}\n", one.name());
   return Status::done;
@@ -142,8 +145,8 @@ Command gradcheck_command(CLI::App& program) {
   app->footer(
       "Names read op/dtype/recipe/options/shape. Gradients are compared with float64 central\n"
       "differences, quantized results with float64 arithmetic on the same casts; names that end\n"
-      "in /isa with the bytes of every instruction set and thread count. worst is the largest\n"
-      "error as a share of its tolerance.");
+      "in /isa with the bytes of every instruction set and thread count, in /cuda with the\n"
+      "CPU's results. worst is the largest error as a share of its tolerance.");
   return {app, [options] { return gradcheck::run(*options); }};
 }
 

@@ -32,13 +32,6 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-Tensor on_device(const Tensor& tensor, const Device& device) {
-  if (!tensor.defined() || tensor.device() == device) return tensor;
-  Tensor copy = Tensor::empty(tensor.shape(), tensor.dtype(), device);
-  copy.copy_from(tensor);
-  return copy;
-}
-
 /// Output and gradients of the second of two passes, in which delayed scaling has scales.
 std::vector<NamedTensor> results_of(const Subject& subject, const RunSettings& settings,
                                     const Device& device = {}) {
@@ -50,14 +43,14 @@ std::vector<NamedTensor> results_of(const Subject& subject, const RunSettings& s
     results.clear();
     std::vector<Variable> variables;
     for (const Tensor& input : program.inputs) {
-      const Tensor placed = on_device(input, device);
+      const Tensor placed = input.to(device);
       variables.push_back(!placed.defined()            ? Variable{}
                           : is_compute(placed.dtype()) ? parameter(placed)
                                                        : Variable{placed});
     }
     Tape tape;
     const Variable y = program.function(variables);
-    if (!dy.defined()) dy = on_device(random.values(y.shape(), y.dtype()), device);
+    if (!dy.defined()) dy = random.values(y.shape(), y.dtype()).to(device);
     tape.backward(y, dy);
     results.push_back({"output", y.tensor()});
     for (std::size_t i = 0; i < variables.size(); ++i) {

@@ -149,8 +149,9 @@ std::string failures(const std::vector<CaseResult>& results, std::size_t most) {
 }
 
 std::string command_for(const CaseResult& result, const RunSettings& settings) {
-  return fmt::format("tape8 gradcheck --filter '^{}$' --seed {}", escaped(result.what.name()),
-                     settings.seed);
+  const bool on_cpu = result.what.device.type == DeviceType::cpu;
+  return fmt::format("tape8 gradcheck{} --filter '^{}$' --seed {}", on_cpu ? "" : " --backend cuda",
+                     escaped(result.what.name()), settings.seed);
 }
 
 }  // namespace tape8::tools::gradcheck

@@ -38,9 +38,10 @@ Comparison check_reference(const Program& program, const Subject& subject,
   const int passes = subject.recipe->quantizes() ? 2 : 1;
   for (int pass = 0; pass < passes; ++pass) {
     casts.clear();
-    result = check_against(program.function, program.inputs,
-                           [&](const Tensor& dy) { return program.reference(dy, casts); },
-                           {.seed = settings.seed, .names = program.names});
+    result =
+        check_against(program.function, program.inputs,
+                      [&](const Tensor& dy) { return program.reference(dy.to(Device{}), casts); },
+                      {.seed = settings.seed, .names = program.names});
   }
   return worst_of(result, casts);
 }
@@ -51,14 +52,15 @@ Comparison run(const Case& what, const RunSettings& settings) {
     case Kind::gradient:
     case Kind::quantized: {
       Random random(subject.name(), settings.seed);
-      const Program program = subject.make(random);
+      Program program = subject.make(random);
+      for (Tensor& input : program.inputs) input = input.to(what.device);
       return program.reference ? check_reference(program, subject, settings)
                                : check_differences(program, subject, settings);
     }
     case Kind::isa:
       return compare_isas(subject, settings);
     case Kind::backend:
-      return compare_backends(subject, settings, {DeviceType::cuda, 0});
+      return compare_backends(subject, settings, what.device);
   }
   return {};
 }
@@ -87,26 +89,21 @@ std::string Case::name() const {
     case Kind::isa:
       return subject->name() + "/isa";
     case Kind::backend:
-      return subject->name() + "/" + backend;
+      return subject->name() + "/cuda";
   }
   return "";
 }
 
-std::vector<Case> make_cases(const Subjects& subjects) {
+std::vector<Case> make_cases(const Subjects& subjects, const Device& device) {
+  const Kind machines = device.type == DeviceType::cpu ? Kind::isa : Kind::backend;
   std::vector<Case> cases;
-  const std::vector<BackendInfo> all = backends();
   for (const Subject& subject : subjects) {
     if (subject.recipe->quantizes()) {
-      cases.push_back({&subject, Kind::quantized});
+      cases.push_back({&subject, Kind::quantized, device});
     } else if (subject.differences) {
-      cases.push_back({&subject, Kind::gradient});
+      cases.push_back({&subject, Kind::gradient, device});
     }
-    cases.push_back({&subject, Kind::isa});
-    for (const BackendInfo& backend : all) {
-      if (backend.name != "cpu" && backend.available) {
-        cases.push_back({&subject, Kind::backend, backend.name});
-      }
-    }
+    cases.push_back({&subject, machines, device});
   }
   return cases;
 }

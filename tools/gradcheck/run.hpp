@@ -13,23 +13,24 @@ enum class Kind {
   gradient,   ///< gradients by the tape are those of float64 central differences
   quantized,  ///< results of casts are those of float64 arithmetic on the same casts
   isa,        ///< instruction sets and thread counts give the same bytes
-  backend,    ///< another backend gives the CPU's results
+  backend,    ///< a device gives the CPU's results
 };
 
 std::string_view to_string(Kind kind);
 
-/// A subject and what is to be shown of it. Its name is the subject's, with "/isa" or the backend's
-/// name behind it where machines are compared.
+/// A subject, what is to be shown of it and where its ops run. Its name is the subject's, with
+/// "/isa" or the device's type behind it where machines are compared.
 struct Case {
   const Subject* subject = nullptr;
   Kind kind = Kind::gradient;
-  std::string backend = "cpu";  ///< of Kind::backend: the other one
+  Device device = {};
 
   std::string name() const;
 };
 
-/// Every case that this machine can run.
-std::vector<Case> make_cases(const Subjects& subjects);
+/// Every case of a device: of the CPU with instruction sets compared, else with the device and the
+/// CPU compared.
+std::vector<Case> make_cases(const Subjects& subjects, const Device& device = {});
 
 struct RunSettings {
   std::uint64_t seed = 1;

@@ -49,9 +49,24 @@ template <class V, class From, class To, bool kAmax>
   To::store(to, x);
 }
 
+/// The same to FP8 for values that the format holds, whose product with the scale has the sign that
+/// they have.
+template <class V, class From, class To>
+[[gnu::always_inline]] inline void convert_vector_in_range(const typename From::Storage* from,
+                                                           typename To::Storage* to,
+                                                           float scale_inv, float scale,
+                                                           typename V::Int& amax) {
+  V x = From::template load<V>(from);
+  if constexpr (From::kScaled) x = x * V(scale_inv);
+  const typename V::Int m = magnitude(x);
+  amax = max(amax, m);
+  To::template store_in_range<V>(to, bits(V::from_bits(m) * V(scale)), bits(x));
+}
+
+/// `count` values, whatever they are.
 template <class F, class From, class To, bool kAmax>
-[[gnu::flatten]] AmaxBits convert(const typename From::Storage* from, typename To::Storage* to,
-                                  std::int64_t count, float scale_inv, float scale) {
+[[gnu::flatten]] AmaxBits convert_any(const typename From::Storage* from, typename To::Storage* to,
+                                      std::int64_t count, float scale_inv, float scale) {
   using W = WideFloat<F, F::kUnroll>;
   typename W::Int wide_amax(0);
   typename F::Int amax(0);
@@ -73,6 +88,46 @@ template <class F, class From, class To, bool kAmax>
   const AmaxBits wide = reduce_max(wide_amax);
   const AmaxBits narrow = reduce_max(amax);
   return wide > narrow ? wide : narrow;
+}
+
+/// The same to FP8, some vectors at a time: as if the format held all values, and once more where
+/// the amax says that it does not.
+template <class F, class From, class To>
+[[gnu::flatten]] AmaxBits convert_to_fp8(const typename From::Storage* from,
+                                         typename To::Storage* to, std::int64_t count,
+                                         float scale_inv, float scale) {
+  using W = WideFloat<F, F::kUnroll>;
+  constexpr std::int64_t kSome = 8 * W::kLanes;
+  AmaxBits amax = 0;
+  std::int64_t i = 0;
+  for (; i + kSome <= count; i += kSome) {
+    typename W::Int some_amax(0);
+    for (std::int64_t j = i; j < i + kSome; j += W::kLanes) {
+      convert_vector_in_range<W, From, To>(from + j, to + j, scale_inv, scale, some_amax);
+    }
+    const AmaxBits some = reduce_max(some_amax);
+    // False for a NaN.
+    if (__builtin_bit_cast(float, some) * scale <= To::kLargestValue) {
+      amax = amax > some ? amax : some;
+    } else {
+      const AmaxBits any =
+          convert_any<F, From, To, true>(from + i, to + i, kSome, scale_inv, scale);
+      amax = amax > any ? amax : any;
+    }
+  }
+  const AmaxBits rest =
+      convert_any<F, From, To, true>(from + i, to + i, count - i, scale_inv, scale);
+  return amax > rest ? amax : rest;
+}
+
+template <class F, class From, class To, bool kAmax>
+AmaxBits convert(const typename From::Storage* from, typename To::Storage* to, std::int64_t count,
+                 float scale_inv, float scale) {
+  if constexpr (To::kScaled) {
+    return convert_to_fp8<F, From, To>(from, to, count, scale_inv, scale);
+  } else {
+    return convert_any<F, From, To, kAmax>(from, to, count, scale_inv, scale);
+  }
 }
 
 template <class F, class Factor>

@@ -99,10 +99,17 @@ struct SmallFormat {
   template <class V>
   [[gnu::always_inline]] static void store_in_range(Storage* p, const V& x) {
     if constexpr (kSignShift == 24) {
-      code_of<V>(magnitude(x)).store_signed_u8(bits(x), p);
+      store_in_range<V>(p, magnitude(x), bits(x));
     } else {
       store_code(p, encode(x));
     }
+  }
+
+  /// The same of 8-bit formats, from the bits of such an |x| and bits with its sign.
+  template <class V>
+  [[gnu::always_inline]] static void store_in_range(Storage* p, const typename V::Int& magnitude,
+                                                    const typename V::Int& signs) {
+    code_of<V>(magnitude).store_signed_u8(signs, p);
   }
 
   /// The nearest value's code, bits above it zero.

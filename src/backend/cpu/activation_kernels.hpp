@@ -32,11 +32,11 @@ struct GeluFunction {
   [[gnu::always_inline]] ValueAndDerivative<V> operator()(const V& x) const {
     constexpr float kLinear = 1.59576912F;   // 2 sqrt(2 / pi)
     constexpr float kCubic = 0.0713548163F;  // 0.044715 of it
-    constexpr float kLimit = 64.0F;          // s is 0 or 1 long before
+    constexpr float kLimit = 10.75F;         // 2u is +-106 there, and s 0 or 1
     const V low = max(V(-kLimit), x);
     const V bounded = min(V(kLimit), low);
     const V square = bounded * bounded;
-    const Sigmoid<V> s = sigmoid(bounded * fma(square, V(kCubic), V(kLinear)));
+    const Sigmoid<V> s = sigmoid_within(bounded * fma(square, V(kCubic), V(kLinear)));
     const V slope = fma(square, V(3.0F * kCubic), V(kLinear));
     return {low * s.value, fma(bounded * slope, s.derivative, s.value)};
   }
@@ -48,9 +48,9 @@ struct SwishFunction {
 
   template <class V>
   [[gnu::always_inline]] ValueAndDerivative<V> operator()(const V& x) const {
-    constexpr float kLimit = 128.0F;  // e^-128 is 0 in f32
+    constexpr float kLimit = 128.0F;  // s is 0 or 1 there
     const V z = max(V(-kLimit), min(V(kLimit), V(alpha) * x));
-    const Sigmoid<V> s = sigmoid(z);
+    const Sigmoid<V> s = sigmoid_within(z);
     // -Inf would give Inf * 0.
     return {max(V(-3.40282347e38F), x) * s.value, fma(z, s.derivative, s.value)};
   }

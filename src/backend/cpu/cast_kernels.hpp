@@ -36,98 +36,97 @@ void fill_tail(float* block, int count, float value) {
   for (int i = count; i % F::kLanes != 0; ++i) block[i] = value;
 }
 
-/// One vector's way from format to format: decoded, times scale_inv; its magnitudes join the amax;
-/// times scale, encoded.
-template <class V, class From, class To, bool kAmax>
-[[gnu::always_inline]] inline void convert_vector(const typename From::Storage* from,
-                                                  typename To::Storage* to, float scale_inv,
-                                                  float scale, typename V::Int& amax) {
-  V x = From::template load<V>(from);
-  if constexpr (From::kScaled) x = x * V(scale_inv);
-  if constexpr (kAmax) amax = max(amax, bits(x) & typename V::Int(kMagnitudeBits));
-  if constexpr (To::kScaled) x = x * V(scale);
-  To::store(to, x);
-}
-
-/// The same to FP8 for values that the format holds, whose product with the scale has the sign that
-/// they have.
-template <class V, class From, class To>
-[[gnu::always_inline]] inline void convert_vector_in_range(const typename From::Storage* from,
-                                                           typename To::Storage* to,
-                                                           float scale_inv, float scale,
-                                                           typename V::Int& amax) {
-  V x = From::template load<V>(from);
-  if constexpr (From::kScaled) x = x * V(scale_inv);
-  const typename V::Int m = magnitude(x);
-  amax = max(amax, m);
-  To::template store_in_range<V>(to, bits(V::from_bits(m) * V(scale)), bits(x));
-}
-
-/// `count` values, whatever they are.
-template <class F, class From, class To, bool kAmax>
-[[gnu::flatten]] AmaxBits convert_any(const typename From::Storage* from, typename To::Storage* to,
-                                      std::int64_t count, float scale_inv, float scale) {
+/// The largest magnitude of vectors of either width.
+template <class F>
+struct VectorAmax {
   using W = WideFloat<F, F::kUnroll>;
-  typename W::Int wide_amax(0);
-  typename F::Int amax(0);
-  std::int64_t i = 0;
-  for (; i + W::kLanes <= count; i += W::kLanes) {
-    convert_vector<W, From, To, kAmax>(from + i, to + i, scale_inv, scale, wide_amax);
+  typename W::Int wide{0};
+  typename F::Int narrow{0};
+
+  [[gnu::always_inline]] void add(const typename W::Int& magnitudes) {
+    wide = max(wide, magnitudes);
   }
-  for (; i + F::kLanes <= count; i += F::kLanes) {
-    convert_vector<F, From, To, kAmax>(from + i, to + i, scale_inv, scale, amax);
+  [[gnu::always_inline]] void add(const typename F::Int& magnitudes) {
+    narrow = max(narrow, magnitudes);
   }
-  if (i < count) {
-    typename From::Storage last_from[F::kLanes] = {};
-    typename To::Storage last_to[F::kLanes];
-    const auto rest = static_cast<std::size_t>(count - i);
-    __builtin_memcpy(last_from, from + i, rest * sizeof(*from));
-    convert_vector<F, From, To, kAmax>(last_from, last_to, scale_inv, scale, amax);
-    __builtin_memcpy(to + i, last_to, rest * sizeof(*to));
+  [[gnu::always_inline]] AmaxBits total() const {
+    const AmaxBits a = reduce_max(wide);
+    const AmaxBits b = reduce_max(narrow);
+    return a > b ? a : b;
   }
-  const AmaxBits wide = reduce_max(wide_amax);
-  const AmaxBits narrow = reduce_max(amax);
-  return wide > narrow ? wide : narrow;
+};
+
+/// Values begin, begin + 1, ... up to `end`, whole vectors of them, which value.operator()<V>(i)
+/// gives: their magnitudes join the amax; times scale, encoded.
+template <class F, class To, bool kAmax, class Value>
+[[gnu::always_inline]] inline AmaxBits store_any(const Value& value, std::int64_t begin,
+                                                 std::int64_t end, typename To::Storage* to,
+                                                 float scale) {
+  VectorAmax<F> amax;
+  const auto store = [&]<class V>(std::int64_t i) {
+    V x = value.template operator()<V>(i);
+    if constexpr (kAmax) amax.add(magnitude(x));
+    if constexpr (To::kScaled) x = x * V(scale);
+    To::store(to + i, x);
+  };
+  for_each_vector<F, F::kUnroll>(begin, end, store);
+  return kAmax ? amax.total() : 0;
 }
 
-/// The same to FP8, some vectors at a time: as if the format held all values, and once more where
-/// the amax says that it does not.
-template <class F, class From, class To>
-[[gnu::flatten]] AmaxBits convert_to_fp8(const typename From::Storage* from,
-                                         typename To::Storage* to, std::int64_t count,
-                                         float scale_inv, float scale) {
-  using W = WideFloat<F, F::kUnroll>;
-  constexpr std::int64_t kSome = 8 * W::kLanes;
-  AmaxBits amax = 0;
-  std::int64_t i = 0;
-  for (; i + kSome <= count; i += kSome) {
-    typename W::Int some_amax(0);
-    for (std::int64_t j = i; j < i + kSome; j += W::kLanes) {
-      convert_vector_in_range<W, From, To>(from + j, to + j, scale_inv, scale, some_amax);
-    }
-    const AmaxBits some = reduce_max(some_amax);
-    // False for a NaN.
-    if (__builtin_bit_cast(float, some) * scale <= To::kLargestValue) {
-      amax = amax > some ? amax : some;
-    } else {
-      const AmaxBits any =
-          convert_any<F, From, To, true>(from + i, to + i, kSome, scale_inv, scale);
-      amax = amax > any ? amax : any;
-    }
-  }
-  const AmaxBits rest =
-      convert_any<F, From, To, true>(from + i, to + i, count - i, scale_inv, scale);
-  return amax > rest ? amax : rest;
-}
-
-template <class F, class From, class To, bool kAmax>
-AmaxBits convert(const typename From::Storage* from, typename To::Storage* to, std::int64_t count,
-                 float scale_inv, float scale) {
-  if constexpr (To::kScaled) {
-    return convert_to_fp8<F, From, To>(from, to, count, scale_inv, scale);
+/// The same; FP8 some vectors at a time, as if the format held all values, and once more where the
+/// amax says that it does not.
+template <class F, class To, bool kAmax, class Value>
+[[gnu::always_inline]] inline AmaxBits store_vectors(const Value& value, std::int64_t count,
+                                                     typename To::Storage* to, float scale) {
+  constexpr std::int64_t kSome = 8 * WideFloat<F, F::kUnroll>::kLanes;
+  if constexpr (!To::kScaled) {
+    return store_any<F, To, kAmax>(value, 0, count, to, scale);
   } else {
-    return convert_any<F, From, To, kAmax>(from, to, count, scale_inv, scale);
+    AmaxBits amax = 0;
+    for (std::int64_t begin = 0; begin < count; begin += kSome) {
+      const std::int64_t end = begin + kSome < count ? begin + kSome : count;
+      VectorAmax<F> some_amax;
+      for_each_vector<F, F::kUnroll>(begin, end, [&]<class V>(std::int64_t i) {
+        const V x = value.template operator()<V>(i);
+        const typename V::Int m = magnitude(x);
+        some_amax.add(m);
+        To::template store_in_range<V>(to + i, bits(V::from_bits(m) * V(scale)), bits(x));
+      });
+      AmaxBits some = some_amax.total();
+      // False for a NaN.
+      if (!(__builtin_bit_cast(float, some) * scale <= To::kLargestValue)) {
+        some = store_any<F, To, true>(value, begin, end, to, scale);
+      }
+      amax = amax > some ? amax : some;
+    }
+    return amax;
   }
+}
+
+/// From format to format: decoded, times scale_inv, then as above.
+template <class F, class From, class To, bool kAmax>
+[[gnu::flatten]] AmaxBits convert(const typename From::Storage* from, typename To::Storage* to,
+                                  std::int64_t count, float scale_inv, float scale) {
+  const auto value_in = [scale_inv](const typename From::Storage* memory) {
+    return [memory, scale_inv]<class V>(std::int64_t i) {
+      const V x = From::template load<V>(memory + i);
+      if constexpr (From::kScaled) {
+        return x * V(scale_inv);
+      } else {
+        return x;
+      }
+    };
+  };
+  const std::int64_t whole = count - count % F::kLanes;
+  const AmaxBits amax = store_vectors<F, To, kAmax>(value_in(from), whole, to, scale);
+  if (whole == count) return amax;
+  typename From::Storage last_from[F::kLanes] = {};
+  typename To::Storage last_to[F::kLanes];
+  const auto rest = static_cast<std::size_t>(count - whole);
+  __builtin_memcpy(last_from, from + whole, rest * sizeof(*from));
+  const AmaxBits last = store_any<F, To, kAmax>(value_in(last_from), 0, F::kLanes, last_to, scale);
+  __builtin_memcpy(to + whole, last_to, rest * sizeof(*to));
+  return amax > last ? amax : last;
 }
 
 template <class F, class Factor>

@@ -54,6 +54,7 @@ struct CenteredSums {
   }
 };
 
+/// The sum of a block whose tail is zeros.
 template <class F>
 [[gnu::flatten]] float block_sum(const float* x, int count) {
   RowSum<F> sum;
@@ -95,18 +96,61 @@ Normalizer row_statistics(const NormArgs& args, float* x, const Read& read) {
   return result;
 }
 
-/// x = xhat gamma + beta, in place.
-template <class F>
-[[gnu::flatten]] void normalize_block(Normalizer n, const float* gamma, const float* beta,
-                                      int count, float* x) {
-  for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
+/// Values of a block of a row, xhat gamma + beta.
+struct NormalizedBlock {
+  Normalizer normalizer;
+  const float* gamma;
+  const float* beta;
+  const float* x;
+
+  template <class V>
+  [[gnu::always_inline]] V operator()(std::int64_t i) const {
+    const Normalizer& n = normalizer;
     const V xhat = fma(V::load(x + i) - V(n.center), V(n.rsigma), V(n.shift));
-    fma(xhat, V::load(gamma + i), V::load(beta + i)).store(x + i);
-  });
+    return fma(xhat, V::load(gamma + i), V::load(beta + i));
+  }
+};
+
+/// Writes `count` values to f32.
+template <class F>
+[[gnu::flatten]] void copy_values(NormalizedBlock block, int count, float* to) {
+  const int whole = count - count % F::kLanes;
+  store_any<F, F32Format, false>(block, 0, whole, to, 1.0F);
+  if (whole == count) return;
+  float last[F::kLanes];
+  block.template operator()<F>(whole).store(last);
+  __builtin_memcpy(to + whole, last, static_cast<std::size_t>(count - whole) * sizeof(float));
 }
 
-/// Calls store(x, row, column, count) with the normalized values of each block of the rows. Their
-/// normalizers go to `normalizers` (null: not wanted), or are there.
+/// The block is a copy, which no store can change.
+template <class F, class To>
+[[gnu::flatten]] AmaxBits store_normalized(NormalizedBlock block, int count,
+                                           typename To::Storage* to, float scale) {
+  return store_vectors<F, To, true>(block, count, to, scale);
+}
+
+/// Stores `count` values as values [offset, offset + count) of y.
+template <class F>
+AmaxBits store_values(const NormalizedBlock& block, const Output& y, std::int64_t offset,
+                      int count) {
+  const int whole = y.data == nullptr ? 0 : count - count % F::kLanes;
+  AmaxBits amax = 0;
+  if (whole > 0) {
+    amax = visit_format(y.dtype, [&]<class To>() {
+      auto* to = static_cast<typename To::Storage*>(y.data) + offset;
+      return store_normalized<F, To>(block, whole, to, factor<F>(y.scale));
+    });
+  }
+  if (whole == count) return amax;
+  RowBlock rest;
+  const NormalizedBlock last{block.normalizer, block.gamma + whole, block.beta + whole,
+                             block.x + whole};
+  copy_values<F>(last, count - whole, rest.values);
+  return larger<F>(amax, store_block<F>(rest.values, y, offset + whole, count - whole));
+}
+
+/// Calls store(values, row, column, count) with the NormalizedBlock of each block of the rows.
+/// Their normalizers go to `normalizers` (null: not wanted), or are there.
 template <class F, class Store>
 void normalize_rows(const NormArgs& args, Range rows, Normalizer* normalizers, bool known,
                     const Store& store) {
@@ -131,8 +175,7 @@ void normalize_rows(const NormArgs& args, Range rows, Normalizer* normalizers, b
     for_each_row_block<F>(args.cols, [&](std::int64_t c, int count) {
       read(c, count);
       if (!one_block) affine.load(c, count, gamma.values, beta.values);
-      normalize_block<F>(n, gamma.values, beta.values, count, x.values);
-      store(x.values, r, c, count);
+      store(NormalizedBlock{n, gamma.values, beta.values, x.values}, r, c, count);
     });
   }
 }
@@ -141,8 +184,9 @@ template <class F>
 AmaxBits norm(const NormArgs& args, Range rows) {
   AmaxBits amax = 0;
   normalize_rows<F>(args, rows, nullptr, false,
-                    [&](float* x, std::int64_t r, std::int64_t c, int count) {
-                      amax = larger<F>(amax, store_block<F>(x, args.y, r * args.cols + c, count));
+                    [&](const NormalizedBlock& values, std::int64_t r, std::int64_t c, int count) {
+                      amax = larger<F>(amax,
+                                       store_values<F>(values, args.y, r * args.cols + c, count));
                     });
   return amax;
 }
@@ -151,8 +195,8 @@ AmaxBits norm(const NormArgs& args, Range rows) {
 template <class F>
 void norm_tile(const NormArgs& args, Tile tile, TileValues to, Normalizer* rows, bool rows_known) {
   normalize_rows<F>(args, tile.rows, rows, rows_known,
-                    [&](const float* x, std::int64_t r, std::int64_t c, int count) {
-                      copy_block<F>(x, count, tile_place<F>(to, tile, r, c));
+                    [&](const NormalizedBlock& values, std::int64_t r, std::int64_t c, int count) {
+                      copy_values<F>(values, count, tile_place<F>(to, tile, r, c));
                     });
 }
 

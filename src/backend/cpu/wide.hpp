@@ -164,16 +164,21 @@ struct WideFloat {
   }
 };
 
-/// Calls body.template operator()<V>(i) for i = 0, ... to cover [0, count) in vectors: N at a time
-/// while they last, then one by one. The last may reach past count.
-template <class F, int N, class Body>
-[[gnu::always_inline]] inline void for_each_vector(int count, const Body& body) {
-  int i = 0;
+/// Calls body.template operator()<V>(i) for i = begin, ... to cover [begin, end) in vectors: N at a
+/// time while they last, then one by one. The last may reach past the end.
+template <class F, int N, class Index, class Body>
+[[gnu::always_inline]] inline void for_each_vector(Index begin, Index end, const Body& body) {
+  Index i = begin;
   if constexpr (N > 1) {
     using W = WideFloat<F, N>;
-    for (; i + W::kLanes <= count; i += W::kLanes) body.template operator()<W>(i);
+    for (; i + W::kLanes <= end; i += W::kLanes) body.template operator()<W>(i);
   }
-  for (; i < count; i += F::kLanes) body.template operator()<F>(i);
+  for (; i < end; i += F::kLanes) body.template operator()<F>(i);
+}
+
+template <class F, int N, class Body>
+[[gnu::always_inline]] inline void for_each_vector(int count, const Body& body) {
+  for_each_vector<F, N>(0, count, body);
 }
 
 /// A sum over vectors: four of 16 lanes, taken in turn, then added as a tree. Which value goes

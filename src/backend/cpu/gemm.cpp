@@ -92,6 +92,7 @@ class Cell {
       for (std::int64_t r = rows.begin; r < rows.end; r += plan_.partial_rows) {
         partial_rows_ = {r, std::min(rows.end, r + plan_.partial_rows)};
         cols_ = {c, std::min(cols.end, c + plan_.block_cols)};
+        has_a_ = plan_.keeps_a && c > cols.begin;
         for (std::int64_t block = 0; block < plan_.blocks_k; ++block) run_block_k(block);
       }
     }
@@ -120,13 +121,14 @@ class Cell {
   }
 
   void run_block_rows(Range rows) {
-    for (std::int64_t r = rows.begin; r < rows.end; r += plan_.strip_rows) {
+    float* const a = plan_.keeps_a ? a_ + (rows.begin - partial_rows_.begin) * steps_ : a_;
+    for (std::int64_t r = rows.begin; r < rows.end && !has_a_; r += plan_.strip_rows) {
       const Range strip{r, std::min(rows.end, r + plan_.strip_rows)};
-      pack(*plan_.kernel, plan_.a, strip, k_, strip.size(), a_ + (r - rows.begin) * steps_);
+      pack(*plan_.kernel, plan_.a, strip, k_, strip.size(), a + (r - rows.begin) * steps_);
     }
     for (std::int64_t c = cols_.begin; c < cols_.end; c += plan_.kernel->cols) {
       for (std::int64_t r = rows.begin; r < rows.end; r += plan_.strip_rows) {
-        run_tile({r, std::min(rows.end, r + plan_.strip_rows)}, a_ + (r - rows.begin) * steps_, c);
+        run_tile({r, std::min(rows.end, r + plan_.strip_rows)}, a + (r - rows.begin) * steps_, c);
       }
     }
   }
@@ -180,6 +182,7 @@ class Cell {
   float* sums_;  // a tile, or with several blocks of k the tiles of partial_rows_ x cols_
   Range partial_rows_, cols_, k_;
   std::int64_t steps_ = 0;
+  bool has_a_ = false;  // packed for a block of b before
   bool first_ = true, last_ = true;
   std::uint32_t largest_ = 0;
 };

@@ -55,6 +55,8 @@ void pack_across(const StripSource& source, std::int64_t steps, std::uint32_t* s
   using Code = typename Format::Code;
   constexpr std::int64_t kLanes = Math::kLanes;
   constexpr std::int64_t kAhead = 16;
+  constexpr std::int64_t kLine = 64;
+  const std::int64_t bytes = source.count * static_cast<std::int64_t>(sizeof(Code));
   const auto* data = static_cast<const Code*>(source.data);
   StripScales<Math, Blocks> scales(source);
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -62,7 +64,11 @@ void pack_across(const StripSource& source, std::int64_t steps, std::uint32_t* s
     const std::int64_t k = (kSwapped<Math> ? step ^ 1 : step) * Math::kPerStep;
     const std::int64_t depth = source.depth - k;
     // Each row is on a page of its own, which no hardware prefetcher foresees.
-    if (depth > kAhead) __builtin_prefetch(data + (k + kAhead) * source.stride);
+    if (depth > kAhead) {
+      const auto* ahead = reinterpret_cast<const char*>(data + (k + kAhead) * source.stride);
+      for (std::int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(ahead + at);
+      __builtin_prefetch(ahead + bytes - 1);
+    }
     for (std::int64_t i = 0; i < source.width; i += kLanes) {
       const std::int64_t count = source.count - i < kLanes ? source.count - i : kLanes;
       typename Math::Vector words = Math::zero();

@@ -9,10 +9,12 @@ namespace tape8::cpu {
 namespace {
 
 // Blocks of packed words: one strip of b and one block of a share the second-level cache while a
-// block of b stays in the third. a is packed once for each block of b.
-constexpr std::int64_t kBlockSteps = 1024;
+// block of b stays in the third. a is packed once, or if it is large once for each block of b.
+constexpr std::int64_t kBlockSteps = 2048;
 constexpr std::int64_t kBlockRows = 64;
-constexpr std::int64_t kBlockWords = 1024 * kBlockSteps;
+constexpr std::int64_t kBlockAWords = 64 * 1024;
+constexpr std::int64_t kBlockWords = 1280 * 1024;
+constexpr std::int64_t kKeptAWords = 2048 * 1024;
 /// Rows and columns whose sums are kept across blocks of k.
 constexpr std::int64_t kPartialRows = 1024;
 constexpr std::int64_t kPartialCols = 1024;
@@ -89,20 +91,28 @@ Plan make_plan(const GemmArgs& args, const GemmKernel& kernel) {
   plan.block_k = plan.blocks_k == 1 ? round_up(plan.k, kernel.k_multiple)
                                     : round_up(divide_up(plan.k, plan.blocks_k), kBlockMultiple);
   const std::int64_t steps = plan.steps(plan.block_k);
+  const std::int64_t block_rows =
+      std::min(kBlockRows, kBlockAWords / std::max<std::int64_t>(1, steps));
   plan.block_rows = std::min(
-      cell_rows, std::max<std::int64_t>(1, kBlockRows / plan.strip_rows) * plan.strip_rows);
+      cell_rows, std::max<std::int64_t>(1, block_rows / plan.strip_rows) * plan.strip_rows);
   plan.block_cols = cell_cols;
   plan.partial_rows = cell_rows;
   if (plan.blocks_k > 1) {
     plan.block_cols = std::min(cell_cols, kPartialCols);
-    plan.partial_rows = std::min(cell_rows, kPartialRows / plan.strip_rows * plan.strip_rows);
+    // In parts of one size: each packs b anew.
+    const std::int64_t parts = divide_up(cell_rows, kPartialRows + plan.strip_rows);
+    plan.partial_rows = round_up(divide_up(cell_rows, parts), plan.strip_rows);
   } else if (cell_cols * steps > kBlockWords) {
     const std::int64_t blocks = divide_up(cell_cols * steps, kBlockWords);
     plan.block_cols = round_up(divide_up(cell_cols, blocks), kernel.cols);
   }
 
+  plan.keeps_a =
+      plan.blocks_k == 1 && plan.block_cols < cell_cols && cell_rows * steps <= kKeptAWords;
+
   constexpr std::int64_t kAligned = 16;
-  plan.a_words = round_up(plan.block_rows * steps + kPackSlack, kAligned);
+  const std::int64_t a_rows = plan.keeps_a ? cell_rows : plan.block_rows;
+  plan.a_words = round_up(a_rows * steps + kPackSlack, kAligned);
   plan.b_words = round_up(plan.block_cols * steps + kPackSlack, kAligned);
   plan.sums_words =
       plan.blocks_k == 1 ? kernel.rows * kernel.cols : plan.partial_rows * plan.block_cols;

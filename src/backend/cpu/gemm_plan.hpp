@@ -26,7 +26,8 @@ struct Plan {
   std::int64_t grid_rows = 1, grid_cols = 1;  // cells
   std::int64_t blocks_k = 1, block_k = 0;
   std::int64_t block_rows = 0, block_cols = 0, partial_rows = 0;  // largest in a cell
-  std::int64_t a_words = 0, b_words = 0, sums_words = 0;          // scratch of a cell
+  bool keeps_a = false;  // all of a cell's a is packed once, not for each block of b anew
+  std::int64_t a_words = 0, b_words = 0, sums_words = 0;  // scratch of a cell
 
   std::int64_t steps(std::int64_t depth) const;
   std::int64_t cell_words() const { return a_words + b_words + sums_words; }

@@ -1,5 +1,6 @@
 // Ops whose results are cast with block scales: as their f32 results, cast.
 #include "backend/block_cast_support.hpp"
+#include "support/sanitizer.hpp"
 
 namespace tape8::test {
 namespace {
@@ -10,6 +11,7 @@ struct Size {
 
 /// Columns in whole blocks and not, more than one tile of either kind, more than one thread's work.
 constexpr Size kSizes[] = {{1, 1}, {7, 33}, {33, 129}, {130, 256}, {200, 450}, {33, 4200}};
+constexpr std::size_t kSmallSizes = 4;
 
 std::vector<float> floats_of(const Memory& memory) {
   std::vector<float> values;
@@ -66,7 +68,7 @@ std::vector<BlockFormat> some_formats() {
 }
 
 TEST_CASE("norm with block scales: the f32 result, cast; statistics as without") {
-  for (const Size& size : kSizes) {
+  for (const Size& size : affordable(kSizes, kSmallSizes)) {
     const std::int64_t rows = size.rows, cols = size.cols;
     for (const DType dtype : {DType::bf16, DType::f32}) {
       const Memory x(dtype, random_values(rows * cols, 1, 2.0, 0.3));
@@ -113,7 +115,7 @@ std::vector<ActivationType> activations() {
 }
 
 TEST_CASE("activation with block scales: the f32 result, cast") {
-  for (const Size& size : kSizes) {
+  for (const Size& size : affordable(kSizes, kSmallSizes)) {
     for (const ActivationType& type : activations()) {
       CAPTURE(type.count());
       const Memory x(DType::bf16, random_values(size.rows * size.cols * type.count(), 4, 2.0));
@@ -129,7 +131,7 @@ TEST_CASE("activation with block scales: the f32 result, cast") {
 }
 
 TEST_CASE("activation_backward with block scales: the f32 result, cast, and its dbias") {
-  for (const Size& size : kSizes) {
+  for (const Size& size : affordable(kSizes, kSmallSizes)) {
     for (const ActivationType& type : activations()) {
       CAPTURE(type.count());
       const std::int64_t dx_cols = size.cols * type.count();

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 
 #include <cuda_runtime_api.h>
 
@@ -27,10 +26,11 @@ class Workspace {
   void* data_ = nullptr;
 };
 
-struct Libraries;  // handles of cuBLASLt and cuDNN
+/// The GPUs that there are; throws BackendError when there is no driver, or one that is too old.
+int device_count();
 
-/// One GPU: its stream, on which all of tape8's work for it runs in order, its memory pool and the
-/// handles of libraries. Made at the first use and kept to the end of the process.
+/// One GPU: its stream, on which all of tape8's work for it runs in order, and its memory pool.
+/// Made at the first use and kept to the end of the process.
 class Context {
  public:
   /// Makes the device current for the calling thread. Throws BackendError when there is no driver
@@ -49,8 +49,6 @@ class Context {
   /// Waits for all that was put on the stream.
   void synchronize();
 
-  Libraries& libraries() { return *libraries_; }
-
  private:
   explicit Context(int device);
 
@@ -58,7 +56,6 @@ class Context {
   int compute_capability_ = 0;
   int multiprocessors_ = 0;
   cudaStream_t stream_ = nullptr;
-  std::shared_ptr<Libraries> libraries_;
 };
 
 }  // namespace tape8::cuda

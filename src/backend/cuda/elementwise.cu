@@ -44,8 +44,8 @@ __global__ void scale_kernel(std::int64_t count, Source x, Real factor, Sink y) 
 __device__ void random_words(std::uint64_t seed, std::int64_t at, std::uint32_t (&words)[kVector]) {
   for (int i = 0; i < kVector; i += 4) {
     const auto block = static_cast<std::uint64_t>(at + i) / 4;
-    const auto four = philox4x32(seed, {static_cast<std::uint32_t>(block),
-                                        static_cast<std::uint32_t>(block >> 32), 0, 0});
+    const auto four = philox4x32(
+        seed, {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0});
     for (int j = 0; j < 4; ++j) words[i + j] = four[static_cast<std::size_t>(j)];
   }
 }

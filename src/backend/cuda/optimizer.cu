@@ -10,7 +10,7 @@
 namespace tape8::cuda {
 namespace {
 
-inline constexpr int kWeights = 4;  // that a thread takes at a time
+inline constexpr int kWeights = 4;                         // that a thread takes at a time
 inline constexpr std::int64_t kChunk = 16 * kFlatThreads;  // weights of a block
 
 struct AdamWFactors {

@@ -112,7 +112,8 @@ struct Source {
   explicit Source(const Input& input)
       : data(input.data), dtype(input.dtype), scale_inv(input.scale_inv) {}
 
-  /// Values `index`, index + 1, ..., `count` of them. The type is the same for all threads: no warp diverges.
+  /// Values `index`, index + 1, ..., `count` of them. The type is the same for all threads: no warp
+  /// diverges.
   template <class Real, int N>
   __device__ void load(std::int64_t index, int count, Real (&values)[N]) const {
     switch (dtype) {

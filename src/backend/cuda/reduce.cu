@@ -109,8 +109,8 @@ inline constexpr int kColumns = 4;  // of a thread
 inline constexpr int kTileColumns = kColumns * kWarp;
 inline constexpr int kTileRows = kFlatThreads / kWarp;  // a block's warps, each a row at a time
 
-/// partials[(o * parts + part) * inner + i]: a block sums a tile of columns over a part of the rows,
-/// its warps each every eighth row. Bytes a term: x.
+/// partials[(o * parts + part) * inner + i]: a block sums a tile of columns over a part of the
+/// rows, its warps each every eighth row. Bytes a term: x.
 template <class Real>
 __global__ void sum_columns_kernel(std::int64_t outer, std::int64_t rows, std::int64_t inner,
                                    Parts parts, Source x, double* partials) {
@@ -167,8 +167,7 @@ void sum_rows(Context& context, std::int64_t rows, std::int64_t cols, const Term
   if (rows == 0) return;
   constexpr std::int64_t kLeastTerms = 4096, kMostParts = 2048;
   const Parts parts = Parts::of(cols, kLeastTerms, kMostParts, kWarp * kVector);
-  const Workspace partials(context,
-                           static_cast<std::size_t>(rows * parts.count) * sizeof(double));
+  const Workspace partials(context, static_cast<std::size_t>(rows * parts.count) * sizeof(double));
   constexpr std::int64_t kWarpsOfBlock = kFlatThreads / kWarp;
   launch(sum_rows_kernel<Real, Terms>,
          flat_config(context, divide_up(rows * parts.count, kWarpsOfBlock)), rows, cols, parts,

@@ -96,8 +96,8 @@ __global__ void softmax_cross_entropy_kernel(std::int64_t rows, std::int64_t cla
       losses[row] = 0.0;
       continue;
     }
-    const double shifted = static_cast<double>(logits.load_one<Real>(first + label)) -
-                           static_cast<double>(largest);
+    const double shifted =
+        static_cast<double>(logits.load_one<Real>(first + label)) - static_cast<double>(largest);
     double loss = log_sum - (1.0 - smoothing) * shifted;
     if (smoothing > 0.0) loss -= smoothing * shifted_sum / static_cast<double>(classes);
     losses[row] = loss;

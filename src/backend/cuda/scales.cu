@@ -126,7 +126,8 @@ class Launcher {
     clear_amax(total.as<Amax>(), context_.stream());
     for (std::size_t first = 0; first < update.amaxes.size(); first += kMostAmaxes) {
       const std::size_t count = std::min<std::size_t>(update.amaxes.size() - first, kMostAmaxes);
-      AmaxList list{.count = static_cast<int>(count)};
+      AmaxList list;
+      list.count = static_cast<int>(count);
       std::copy_n(update.amaxes.begin() + static_cast<std::ptrdiff_t>(first), count, list.amax);
       launch(fold_amaxes_kernel, config(1), list, total.as<Amax>());
     }

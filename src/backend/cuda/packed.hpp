@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -12,12 +13,20 @@ namespace tape8::cuda {
 inline constexpr int kVector = 16;
 
 /// What memory is moved in.
-struct alignas(16) Bytes16 {
-  std::uint32_t words[4];
+template <std::size_t kSize>
+struct alignas(kSize) Chunk {
+  std::uint32_t words[kSize / sizeof(std::uint32_t)];
 };
 
-inline __device__ bool is_aligned16(const void* data) {
-  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
+/// 16 bytes, or all of a vector of N values that has fewer.
+template <class T, int N>
+using ChunkOf = Chunk<std::clamp<std::size_t>(N * sizeof(T), sizeof(std::uint32_t), 16)>;
+
+template <class T, int N>
+__device__ bool lies_in_chunks(const T* data) {
+  using Part = ChunkOf<T, N>;
+  return N * sizeof(T) % sizeof(Part) == 0 &&
+         reinterpret_cast<std::uintptr_t>(data) % sizeof(Part) == 0;
 }
 
 /// A value in Real, f32 or f64, exactly.
@@ -56,36 +65,40 @@ __device__ T narrow(Real value) {
   }
 }
 
-/// `count` of kVector values from `data` on, the rest zeros: 16 bytes at a time where all values
+/// `count` of N values, a power of two, from `data` on, the rest zeros: in chunks where all values
 /// are there and lie so.
-template <class T, class Real>
-__device__ void load_vector(const T* data, int count, Real (&values)[kVector]) {
-  if (count >= kVector && is_aligned16(data)) {
-    Bytes16 bytes[kVector * sizeof(T) / sizeof(Bytes16)];
-    for (std::size_t i = 0; i < sizeof(bytes) / sizeof(Bytes16); ++i) {
-      bytes[i] = reinterpret_cast<const Bytes16*>(data)[i];
+template <class T, class Real, int N>
+__device__ void load_vector(const T* data, int count, Real (&values)[N]) {
+  if (count >= N && lies_in_chunks<T, N>(data)) {
+    using Part = ChunkOf<T, N>;
+    Part parts[(N * sizeof(T) + sizeof(Part) - 1) / sizeof(Part)];
+    for (std::size_t i = 0; i < sizeof(parts) / sizeof(Part); ++i) {
+      parts[i] = reinterpret_cast<const Part*>(data)[i];
     }
-    T elements[kVector];
-    memcpy(elements, bytes, sizeof(bytes));
-    for (int i = 0; i < kVector; ++i) values[i] = widen<Real>(elements[i]);
+    T elements[N];
+    memcpy(elements, parts, sizeof(elements));
+    for (int i = 0; i < N; ++i) values[i] = widen<Real>(elements[i]);
   } else {
-    for (int i = 0; i < kVector; ++i) values[i] = i < count ? widen<Real>(data[i]) : Real{0};
+    for (int i = 0; i < N; ++i) values[i] = i < count ? widen<Real>(data[i]) : Real{0};
   }
 }
 
 /// The same the other way round; nothing past `count` is written.
-template <class T, class Real>
-__device__ void store_vector(T* data, int count, const Real (&values)[kVector]) {
-  if (count >= kVector && is_aligned16(data)) {
-    T elements[kVector];
-    for (int i = 0; i < kVector; ++i) elements[i] = narrow<T>(values[i]);
-    Bytes16 bytes[kVector * sizeof(T) / sizeof(Bytes16)];
-    memcpy(bytes, elements, sizeof(bytes));
-    for (std::size_t i = 0; i < sizeof(bytes) / sizeof(Bytes16); ++i) {
-      reinterpret_cast<Bytes16*>(data)[i] = bytes[i];
+template <class T, class Real, int N>
+__device__ void store_vector(T* data, int count, const Real (&values)[N]) {
+  if (count >= N && lies_in_chunks<T, N>(data)) {
+    using Part = ChunkOf<T, N>;
+    T elements[N];
+    for (int i = 0; i < N; ++i) elements[i] = narrow<T>(values[i]);
+    Part parts[(N * sizeof(T) + sizeof(Part) - 1) / sizeof(Part)];
+    memcpy(parts, elements, sizeof(elements));
+    for (std::size_t i = 0; i < sizeof(parts) / sizeof(Part); ++i) {
+      reinterpret_cast<Part*>(data)[i] = parts[i];
     }
   } else {
-    for (int i = 0; i < count && i < kVector; ++i) data[i] = narrow<T>(values[i]);
+    for (int i = 0; i < N; ++i) {
+      if (i < count) data[i] = narrow<T>(values[i]);
+    }
   }
 }
 
@@ -95,12 +108,14 @@ struct Source {
   DType dtype = DType::f32;
   const ScaleInv* scale_inv = nullptr;
 
+  Source() = default;
   explicit Source(const Input& input)
       : data(input.data), dtype(input.dtype), scale_inv(input.scale_inv) {}
 
-  /// Values `index`, index + 1, ... . The type is the same for all threads: no warp diverges.
-  template <class Real>
-  __device__ void load(std::int64_t index, int count, Real (&values)[kVector]) const {
+  /// Values `index`, index + 1, ..., `count` of them. The type is the same for all threads: no warp
+  /// diverges.
+  template <class Real, int N>
+  __device__ void load(std::int64_t index, int count, Real (&values)[N]) const {
     switch (dtype) {
       case DType::f64:
         load_vector(static_cast<const double*>(data) + index, count, values);
@@ -126,6 +141,13 @@ struct Source {
     if (scale_inv == nullptr) return;
     for (Real& value : values) value *= static_cast<Real>(scale_inv->value);
   }
+
+  template <class Real>
+  __device__ Real load_one(std::int64_t index) const {
+    Real value[1];
+    load(index, 1, value);
+    return value[0];
+  }
 };
 
 /// A kernel's argument to write to: backend.hpp's Output of one scale. The host sets *amax to zero
@@ -136,12 +158,13 @@ struct Sink {
   const Scale* scale = nullptr;
   Amax* amax = nullptr;
 
+  Sink() = default;
   explicit Sink(const Output& output)
       : data(output.data), dtype(output.dtype), scale(output.scale), amax(output.amax) {}
 
   /// Rounds once and writes values `index`, index + 1, ... .
-  template <class Real>
-  __device__ void store(std::int64_t index, int count, const Real (&values)[kVector]) const {
+  template <class Real, int N>
+  __device__ void store(std::int64_t index, int count, const Real (&values)[N]) const {
     switch (dtype) {
       case DType::f64:
         store_vector(static_cast<double*>(data) + index, count, values);
@@ -167,11 +190,11 @@ struct Sink {
   }
 
  private:
-  template <class T, class Real>
-  __device__ void store_scaled(T* to, int count, const Real (&values)[kVector]) const {
+  template <class T, class Real, int N>
+  __device__ void store_scaled(T* to, int count, const Real (&values)[N]) const {
     const float factor = scale == nullptr ? 1.0F : scale->value;
-    float scaled[kVector];
-    for (int i = 0; i < kVector; ++i) scaled[i] = static_cast<float>(values[i]) * factor;
+    float scaled[N];
+    for (int i = 0; i < N; ++i) scaled[i] = static_cast<float>(values[i]) * factor;
     store_vector(to, count, scaled);
   }
 };

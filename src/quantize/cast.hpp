@@ -23,10 +23,6 @@ struct CastTensor {
 CastTensor cast_tensor(const Tensor& values, const Quantizer& quantizer, DType dtype,
                        const CastRequest& request = {}, Stat* dbias = nullptr);
 
-/// `tensor` in `dtype`, rounded once by the backend's cast, which Tensor::to() is slow beside;
-/// itself where it has that type or is none.
-Tensor converted(const Tensor& tensor, DType dtype);
-
 /// Notes the amax of a cast with one scale for the tensor, if this thread's casts are noted and
 /// there were elements.
 void note_cast(const Quantizer& quantizer, Amax amax, std::int64_t elements);
@@ -70,5 +66,9 @@ class CastTarget {
   std::optional<BlockCast> blocks_;
   Amax amax_;
 };
+
+/// `tensor` in `dtype`, rounded once by the backend's cast, which Tensor::to() is slow beside;
+/// itself where it has that type or is none.
+Tensor converted(const Tensor& tensor, DType dtype);
 
 }  // namespace tape8

@@ -1,19 +1,12 @@
-#!/usr/bin/env python3
-"""The MLP block of `tape8 bench` in JAX on the CPU, in turns with tape8. See README.md."""
+"""The MLP block of `tape8 bench` in JAX on the CPU: a worker of compare.py."""
 
-import os
+import jax
+from jax import numpy as jnp
 
-import compare
-
-CONFIGURATIONS = {"jit": {"JAX_PLATFORMS": "cpu"}}
+import worker
 
 
-def run(work):
-    # XLA makes a thread for each core that it may use.
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: work["threads"]])
-    import jax
-    from jax import numpy as jnp
-
+def make_step(work):
     rows, hidden, intermediate = work["shape"]
     gated = work["activation"] == "swiglu"
     dtype = {"bf16": jnp.bfloat16, "f32": jnp.float32}[work["dtype"]]
@@ -48,9 +41,8 @@ def run(work):
         y, backward = jax.vjp(block, *leaves)
         return y, backward(dy)
 
-    return compare.median_ms(lambda: jax.block_until_ready(forward_backward(leaves, dy)),
-                             work["seconds"])
+    return jax.__version__, lambda: jax.block_until_ready(forward_backward(leaves, dy))
 
 
 if __name__ == "__main__":
-    compare.main("jax", CONFIGURATIONS, run)
+    worker.serve(make_step)

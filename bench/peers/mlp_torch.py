@@ -1,28 +1,14 @@
-#!/usr/bin/env python3
-"""The MLP block of `tape8 bench` in PyTorch on the CPU, in turns with tape8. See README.md."""
+"""The MLP block of `tape8 bench` in PyTorch on the CPU: a worker of compare.py."""
 
-import compare
+import torch
+from torch.nn import functional
 
-# glibc gives freed memory back and takes fresh pages for each step unless it is told not to.
-KEEP_MEMORY = {
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-    "MALLOC_TOP_PAD_": str(1 << 28),
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-}
-
-CONFIGURATIONS = {
-    "eager, as installed": {},
-    "eager": KEEP_MEMORY,
-    "compiled": KEEP_MEMORY,
-}
+import worker
 
 
-def run(work):
-    import torch
-    from torch.nn import functional
-
+def make_step(work):
     torch.set_num_threads(work["threads"])
+    torch.set_flush_denormal(True)
     torch.manual_seed(1)
     rows, hidden, intermediate = work["shape"]
     gated = work["activation"] == "swiglu"
@@ -50,7 +36,7 @@ def run(work):
             h = functional.gelu(h, approximate="tanh")
         return functional.linear(h, kernel_2, bias_2)
 
-    if work["configuration"] == "compiled":
+    if work["configuration"].startswith("compiled"):
         block = torch.compile(block)
 
     def step():
@@ -58,8 +44,8 @@ def run(work):
             one.grad = None
         block(*leaves).backward(dy)
 
-    return compare.median_ms(step, work["seconds"])
+    return torch.__version__, step
 
 
 if __name__ == "__main__":
-    compare.main("torch", CONFIGURATIONS, run)
+    worker.serve(make_step)

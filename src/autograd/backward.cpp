@@ -16,9 +16,9 @@ struct Sum {
   Tensor value;
   bool owned = false;  // made here, so that it may be added to in place
 
-  void add(const Tensor& gradient) {
+  void add(Tensor gradient) {
     if (!value.defined()) {
-      value = gradient;
+      value = std::move(gradient);
       return;
     }
     Tensor target = owned ? value : Tensor::empty(value.shape(), value.dtype(), value.device());
@@ -51,11 +51,13 @@ class RunScope {
   Recording outer_;
 };
 
-/// The gradients of one node's inputs, held until its closure has returned.
+/// The gradients of one node's inputs, held in `inputs` until its closure has returned.
 class NodeGradients final : public Gradients {
  public:
-  NodeGradients(const Node& node, const Tensor& output)
-      : node_(node), output_(output), inputs_(node.edges.size()) {}
+  NodeGradients(const Node& node, const Tensor& output, std::vector<Tensor>& inputs)
+      : node_(node), output_(output), inputs_(inputs) {
+    inputs_.assign(node.edges.size(), Tensor{});
+  }
 
   const Tensor& output() const override { return output_; }
 
@@ -75,10 +77,13 @@ class NodeGradients final : public Gradients {
     }
     // Memory that is the user's may be written to again before the leaf's gradient is read.
     const bool is_ours = gradient.storage()->owned();
-    inputs_[static_cast<std::size_t>(index)] = is_ours ? gradient.contiguous() : gradient.clone();
+    if (!is_ours) {
+      gradient = gradient.clone();
+    } else if (!gradient.is_contiguous()) {
+      gradient = gradient.contiguous();
+    }
+    inputs_[static_cast<std::size_t>(index)] = std::move(gradient);
   }
-
-  const Tensor& input(std::size_t index) const { return inputs_[index]; }
 
  private:
   const Edge& checked_edge(int index) const {
@@ -91,7 +96,7 @@ class NodeGradients final : public Gradients {
 
   const Node& node_;
   const Tensor& output_;
-  std::vector<Tensor> inputs_;
+  std::vector<Tensor>& inputs_;
 };
 
 }  // namespace
@@ -101,13 +106,15 @@ class NodeGradients final : public Gradients {
 class Tape::Impl::Run {
  public:
   Run(std::vector<Node>& nodes, bool retain, bool check_finite)
-      : nodes_(nodes), retain_(retain), check_finite_(check_finite), sums_(nodes.size()) {}
+      : nodes_(nodes), retain_(retain), check_finite_(check_finite) {
+    sums_->resize(nodes.size());
+  }
 
   void from(std::size_t last, Tensor dy) {
-    sums_[last].add(dy.contiguous());
+    (*sums_)[last].add(dy.contiguous());
     for (std::size_t i = last + 1; i-- > 0;) {
       Node& node = nodes_[i];
-      const Tensor dy_here = std::exchange(sums_[i], {}).value;
+      const Tensor dy_here = std::exchange((*sums_)[i], {}).value;
       if (dy_here.defined()) run(node, dy_here);
       if (!retain_) node.function.reset();
     }
@@ -144,12 +151,12 @@ class Tape::Impl::Run {
  private:
   void run(Node& node, const Tensor& dy) {
     check_saved_versions(node.op, *node.function, node.saved_versions);
-    NodeGradients gradients(node, dy);
+    NodeGradients gradients(node, dy, input_gradients_);
     node.function->backward(gradients);
     for (std::size_t i = 0; i < node.edges.size(); ++i) {
       const Edge& edge = node.edges[i];
       if (edge.kind == Edge::Kind::none) continue;
-      const Tensor& gradient = gradients.input(i);
+      Tensor& gradient = input_gradients_[i];
       if (!gradient.defined()) {
         fail<StateError>("{}: backward must set the gradient of input {}: got none", node.op, i);
       }
@@ -158,9 +165,9 @@ class Tape::Impl::Run {
                          node.op, i);
       }
       if (edge.kind == Edge::Kind::node) {
-        sums_[edge.node].add(gradient);
+        (*sums_)[edge.node].add(std::move(gradient));
       } else {
-        leaf_sum(edge.leaf).add(gradient);
+        leaf_sum(edge.leaf).add(std::move(gradient));
       }
     }
   }
@@ -174,7 +181,8 @@ class Tape::Impl::Run {
   std::vector<Node>& nodes_;
   bool retain_;
   bool check_finite_;
-  std::vector<Sum> sums_;
+  RecycledVector<Sum> sums_;
+  std::vector<Tensor> input_gradients_;  // of the node that runs
   std::vector<std::pair<std::shared_ptr<VariableState>, Sum>> leaf_sums_;
   std::unordered_map<const VariableState*, std::size_t> leaf_index_;
 };
@@ -213,7 +221,7 @@ void Tape::Impl::backward(const Variable& y, Tensor dy, const BackwardOptions& o
   spent_ = true;
   try {
     const RunScope scope(notes_);
-    Run run(nodes_, options.retain, check_finite_);
+    Run run(*nodes_, options.retain, check_finite_);
     run.from(y.state()->node, std::move(dy));
     run.commit();
   } catch (...) {

@@ -125,15 +125,15 @@ Variable Tape::Impl::append(std::string_view op, std::span<const Variable> input
   state->value = std::move(output);
   state->requires_grad = true;
   state->tape_id = id_;
-  state->node = nodes_.size();
-  nodes_.push_back(std::move(node));
+  state->node = nodes_->size();
+  nodes_->push_back(std::move(node));
   return Variable(std::move(state));
 }
 
 std::int64_t Tape::Impl::saved_for_backward_bytes() const {
   std::unordered_set<const Storage*> blocks;
   std::unordered_set<const Storage*> parameters;
-  for (const Node& node : nodes_) {
+  for (const Node& node : *nodes_) {
     if (node.function != nullptr) collect_saved_blocks(*node.function, blocks);
     for (const Edge& edge : node.edges) {
       if (edge.leaf != nullptr) parameters.insert(edge.leaf->value.storage());

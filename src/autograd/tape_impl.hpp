@@ -8,6 +8,7 @@
 
 #include <tape8/autograd/tape.hpp>
 
+#include "autograd/recycled_vector.hpp"
 #include "autograd/variable_state.hpp"
 #include "quantize/amax_notes.hpp"
 
@@ -55,7 +56,7 @@ class [[gnu::visibility("hidden")]] Tape::Impl {
 
   /// False for the result of an op on another tape.
   bool takes(const Variable& input) const;
-  std::size_t size() const { return nodes_.size(); }
+  std::size_t size() const { return nodes_->size(); }
   bool check_finite() const { return check_finite_; }
   /// After a failure: no backward will run, and no quantizer hears of the casts.
   void abandon();
@@ -74,7 +75,7 @@ class [[gnu::visibility("hidden")]] Tape::Impl {
   bool check_finite_;
   bool spent_ = false;
   AmaxNotes notes_;
-  std::vector<Node> nodes_;
+  RecycledVector<Node> nodes_;
 };
 
 /// Whether an op that reads `input` now will be asked for its gradient.

@@ -41,8 +41,19 @@ CachingAllocator& CachingAllocator::instance() {
 
 std::size_t CachingAllocator::rounded(std::size_t bytes) {
   const std::size_t wanted = std::max(bytes, kAlignment);
-  const std::size_t step = std::max(std::bit_floor(wanted) / 4, kAlignment);
+  const std::size_t step = std::max(std::bit_floor(wanted) / kStepsAnOctave, kAlignment);
   return round_up(wanted, step);
+}
+
+std::size_t CachingAllocator::index_of(std::size_t rounded_size) {
+  const auto octave = static_cast<std::size_t>(std::bit_width(rounded_size) - 1);
+  const std::size_t step = (std::size_t{1} << octave) / kStepsAnOctave;
+  return octave * kStepsAnOctave + (rounded_size / step) % kStepsAnOctave;
+}
+
+std::size_t CachingAllocator::size_at(std::size_t index) {
+  const std::size_t step = (std::size_t{1} << (index / kStepsAnOctave)) / kStepsAnOctave;
+  return (kStepsAnOctave + index % kStepsAnOctave) * step;
 }
 
 void* CachingAllocator::allocate(std::size_t bytes) {
@@ -53,7 +64,7 @@ void* CachingAllocator::allocate(std::size_t bytes) {
   if (!kCaches) {
     data = std::aligned_alloc(kAlignment, size);
     if (data == nullptr) fail_allocation(size);
-  } else if (std::vector<void*>& list = free_[size]; !list.empty()) {
+  } else if (std::vector<void*>& list = free_[index_of(size)]; !list.empty()) {
     data = list.back();
     list.pop_back();
   } else {
@@ -68,7 +79,7 @@ void CachingAllocator::release(void* data, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   stats_.in_use_bytes -= static_cast<std::int64_t>(size);
   if (kCaches) {
-    free_[size].push_back(data);
+    free_[index_of(size)].push_back(data);
   } else {
     std::free(data);
   }
@@ -104,9 +115,9 @@ void* CachingAllocator::cut(std::size_t bytes) {
 
 void CachingAllocator::release_cached() {
   const std::lock_guard lock(mutex_);
-  for (auto& [size, list] : free_) {
-    if (size < kLarge) continue;
-    const std::size_t mapped = round_up(size, kHugePage);
+  for (std::size_t index = index_of(kLarge); index < kSizes; ++index) {
+    std::vector<void*>& list = free_[index];
+    const std::size_t mapped = list.empty() ? 0 : round_up(size_at(index), kHugePage);
     for (void* data : list) {
       ::munmap(data, mapped);
       stats_.reserved_bytes -= static_cast<std::int64_t>(mapped);

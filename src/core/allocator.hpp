@@ -1,8 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include <tape8/core/memory.hpp>
@@ -30,12 +30,19 @@ class CachingAllocator {
   static std::size_t rounded(std::size_t bytes);
 
  private:
+  static constexpr std::size_t kStepsAnOctave = 4;
+  static constexpr std::size_t kSizes = 64 * kStepsAnOctave;
+
+  /// The place in free_ of blocks of a rounded size, and the size of those in a place.
+  static std::size_t index_of(std::size_t rounded_size);
+  static std::size_t size_at(std::size_t index);
+
   void* map(std::size_t bytes);
   void* cut(std::size_t bytes);
 
   mutable std::mutex mutex_;
-  std::unordered_map<std::size_t, std::vector<void*>> free_;  // by rounded size
-  std::byte* slab_ = nullptr;  // what is left of the newest mapping to cut
+  std::array<std::vector<void*>, kSizes> free_;  // by rounded size
+  std::byte* slab_ = nullptr;                    // what is left of the newest mapping to cut
   std::size_t slab_left_ = 0;
   MemoryStats stats_;
 };

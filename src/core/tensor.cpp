@@ -16,9 +16,10 @@ namespace {
 std::array<std::int64_t, kMaxRank> row_major_strides(const Shape& shape) {
   std::array<std::int64_t, kMaxRank> strides{};
   std::int64_t stride = 1;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    strides[static_cast<std::size_t>(axis)] = stride;
-    stride *= std::max<std::int64_t>(shape[axis], 1);
+  const std::span<const std::int64_t> sizes = shape.sizes();
+  for (std::size_t axis = sizes.size(); axis-- > 0;) {
+    strides[axis] = stride;
+    stride *= std::max<std::int64_t>(sizes[axis], 1);
   }
   return strides;
 }

@@ -2,6 +2,7 @@
 
 #include "autograd/tape_impl.hpp"
 #include "core/fail.hpp"
+#include "quantize/cast.hpp"
 #include "quantize/quantizer_state.hpp"
 
 namespace tape8 {
@@ -87,7 +88,7 @@ int checked_axis(std::string_view op, const Shape& x, int axis) {
 }
 
 Tensor stat_tensor(const Variable& variable, DType x) {
-  return variable.defined() ? variable.tensor().to(stat_dtype(x)).contiguous() : Tensor{};
+  return variable.defined() ? converted(variable.tensor(), stat_dtype(x)).contiguous() : Tensor{};
 }
 
 }  // namespace tape8

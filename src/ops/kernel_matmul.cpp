@@ -125,6 +125,10 @@ SavedMatmul prepare_matmul(const MatmulSizes& sizes, QuantizedTensor x, DType x_
 
 void keep_for_backward(SavedMatmul& saved, const QuantizerSet& quantizer_set, QuantizedTensor x,
                        const Variable& kernel, const MatmulNeeds& will_need) {
+  if (!will_need.x && !will_need.kernel) {
+    saved.x = saved.kernel = {};
+    return;
+  }
   switch (quantizer_set.backward_override) {
     case BackwardOverride::none:
       saved.x = saved.x.only(Usage::columnwise);
@@ -192,7 +196,7 @@ MatmulGradients contract_dy(const SavedMatmul& saved, const QuantizedTensor& dy,
                           .a = gemm_operand(x, Usage::columnwise, true),
                           .b = gemm_operand(dy, Usage::columnwise, false),
                           .d = output_to(wgrad)});
-    gradients.kernel = wgrad.to(saved.kernel_dtype);
+    gradients.kernel = converted(wgrad, saved.kernel_dtype);
   }
   return gradients;
 }
@@ -207,7 +211,7 @@ MatmulGradients matmul_backward(const SavedMatmul& saved, const Tensor& dy,
                   dy_cast_request(saved, needs), dbias.mutable_data())
           .tensor;
   MatmulGradients gradients = contract_dy(saved, operand, needs);
-  if (needs.bias) gradients.bias = dbias.to(saved.bias_dtype);
+  if (needs.bias) gradients.bias = converted(dbias, saved.bias_dtype);
   return gradients;
 }
 

@@ -145,7 +145,7 @@ void backward(const Saved& saved, Gradients& gradients) {
   MatmulGradients made_1 = contract_dy(dense_1, dz.finish(), needs_1);
   dense_1.x = {};
   if (needs_1.kernel) gradients.set(kKernel1, std::move(made_1.kernel));
-  if (needs_1.bias) gradients.set(kBias1, dbias.to(dense_1.bias_dtype));
+  if (needs_1.bias) gradients.set(kBias1, converted(dbias, dense_1.bias_dtype));
   if (!norm_needs.any()) return;
 
   NormGradients norm = norm_backward(saved.norm, made_1.x, norm_needs);

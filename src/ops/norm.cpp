@@ -4,6 +4,7 @@
 
 #include "core/fail.hpp"
 #include "ops/checks.hpp"
+#include "quantize/cast.hpp"
 
 namespace tape8 {
 namespace {
@@ -102,7 +103,7 @@ NormGradients norm_backward(const SavedNorm& saved, const Tensor& dy, const Norm
                                  .dx = output_to(dx),
                                  .dgamma = dgamma.mutable_data(),
                                  .dbeta = dbeta.mutable_data()});
-  return {dx, dgamma.to(saved.gamma_dtype), dbeta.to(saved.beta_dtype)};
+  return {dx, converted(dgamma, saved.gamma_dtype), converted(dbeta, saved.beta_dtype)};
 }
 
 }  // namespace tape8

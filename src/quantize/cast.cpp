@@ -112,6 +112,11 @@ CastTensor cast_tensor(const Tensor& values, const Quantizer& quantizer, DType d
   return cast_in_two_passes(source, quantizer, dtype, request);
 }
 
+Tensor converted(const Tensor& tensor, DType dtype) {
+  if (!tensor.defined() || tensor.dtype() == dtype) return tensor;
+  return cast_tensor(tensor, {}, dtype).tensor.rowwise().data;
+}
+
 CastTarget::CastTarget(const Quantizer& quantizer, const Shape& shape, DType dtype,
                        const Device& device, const CastRequest& request)
     : CastTarget({quantizer, request,

@@ -68,4 +68,8 @@ class CastTarget {
   Tensor amax_;  // undefined: the cast is not noted
 };
 
+/// `tensor` in `dtype`, rounded once by the backend's cast, which Tensor::to() is slow beside;
+/// itself where it has that type or is none.
+Tensor converted(const Tensor& tensor, DType dtype);
+
 }  // namespace tape8

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstring>
+#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -17,11 +17,8 @@ inline const Device kGpu{DeviceType::cuda, 0};
 inline Backend& cpu_backend() { return backend(Device{}); }
 inline Backend& gpu_backend() { return backend(kGpu); }
 
-inline std::vector<std::uint8_t> bytes_of(const Tensor& tensor) {
-  const Tensor host = tensor.to(Device{});
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(host.nbytes()));
-  if (!bytes.empty()) std::memcpy(bytes.data(), host.data(), bytes.size());
-  return bytes;
+inline std::vector<std::uint8_t> bytes_on_host(const Tensor& tensor) {
+  return bytes_of(tensor.to(Device{}));
 }
 
 /// A tensor on the CPU and its copy on the GPU.
@@ -41,7 +38,7 @@ struct Pair {
   Output output(Device device) { return {.data = data(device), .dtype = cpu.dtype()}; }
   const Tensor& on(Device device) const { return device == kGpu ? gpu : cpu; }
 
-  bool equal() const { return bytes_of(cpu) == bytes_of(gpu); }
+  bool equal() const { return bytes_on_host(cpu) == bytes_on_host(gpu); }
   double error() const { return relative_error(values_of(gpu), values_of(cpu)); }
 };
 

@@ -41,12 +41,11 @@ TEST_CASE("cuda: AdamW has the CPU's bytes, for many tensors") {
     on_both([&](Backend& kernels, Device device) {
       std::vector<AdamWTensor> tensors;
       for (std::size_t i = 0; i < parameters.weights.size(); ++i) {
-        tensors.push_back({parameters.weights[i].cpu.numel(),
-                           parameters.weights[i].data<float>(device),
-                           parameters.grads[i].input(device),
-                           parameters.first[i].data<float>(device),
-                           parameters.second[i].data<float>(device),
-                           i % 3 == 0 ? Output{} : parameters.copies[i].output(device)});
+        tensors.push_back(
+            {parameters.weights[i].cpu.numel(), parameters.weights[i].data<float>(device),
+             parameters.grads[i].input(device), parameters.first[i].data<float>(device),
+             parameters.second[i].data<float>(device),
+             i % 3 == 0 ? Output{} : parameters.copies[i].output(device)});
       }
       kernels.adamw({.tensors = tensors,
                      .learning_rate = 1e-3F,
@@ -67,11 +66,11 @@ TEST_CASE("cuda: SGD has the CPU's bytes, for many tensors") {
       on_both([&](Backend& kernels, Device device) {
         std::vector<SgdTensor> tensors;
         for (std::size_t i = 0; i < parameters.weights.size(); ++i) {
-          tensors.push_back(
-              {parameters.weights[i].cpu.numel(), parameters.weights[i].data<float>(device),
-               parameters.grads[i].input(device),
-               i % 2 == 0 ? nullptr : parameters.first[i].data<float>(device),
-               i % 3 == 0 ? Output{} : parameters.copies[i].output(device)});
+          tensors.push_back({parameters.weights[i].cpu.numel(),
+                             parameters.weights[i].data<float>(device),
+                             parameters.grads[i].input(device),
+                             i % 2 == 0 ? nullptr : parameters.first[i].data<float>(device),
+                             i % 3 == 0 ? Output{} : parameters.copies[i].output(device)});
         }
         kernels.sgd({tensors, 0.1F, 0.9F, 0.01F, nesterov});
       });

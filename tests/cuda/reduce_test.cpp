@@ -1,4 +1,5 @@
 #include <cmath>
+#include <utility>
 
 #include "cuda/both_backends.hpp"
 
@@ -18,9 +19,9 @@ TEST_CASE("cuda: reduce is the float64 sum, rounded") {
     std::int64_t outer, reduced, inner;
   };
   for (const DType dtype : kTypes) {
-    for (const Case& c : {Case{3, 5, 7}, Case{1, 9001, 1}, Case{70, 33, 1}, Case{1, 300, 130},
-                          Case{2, 1000, 5}, Case{2, 0, 4}, Case{3, 0, 1}, Case{0, 3, 4},
-                          Case{3, 4, 0}, Case{1, 1, 1}}) {
+    for (const Case& c :
+         {Case{3, 5, 7}, Case{1, 9001, 1}, Case{70, 33, 1}, Case{1, 300, 130}, Case{2, 1000, 5},
+          Case{2, 0, 4}, Case{3, 0, 1}, Case{0, 3, 4}, Case{3, 4, 0}, Case{1, 1, 1}}) {
       CAPTURE(c.outer);
       CAPTURE(c.reduced);
       CAPTURE(c.inner);
@@ -40,9 +41,9 @@ TEST_CASE("cuda: reduce is the float64 sum, rounded") {
       CHECK(relative_error(values_of(y.gpu), sums) <= sum_tolerance(dtype));
       CHECK(std::fabs(amax.gpu.item<double>() - largest_magnitude(sums)) <=
             1e-6 * largest_magnitude(sums));
-      const auto first = bytes_of(y.gpu);
+      const auto first = bytes_on_host(y.gpu);
       gpu_backend().reduce({c.outer, c.reduced, c.inner, source.input(kGpu), 0.3, output});
-      CHECK(bytes_of(y.gpu) == first);
+      CHECK(bytes_on_host(y.gpu) == first);
     }
   }
 }

@@ -23,8 +23,8 @@ struct State {
 
   explicit State(const Case& each)
       : c(each),
-        amaxes(Tensor::from(each.amaxes, {static_cast<std::int64_t>(each.amaxes.size())},
-                            DType::f32)),
+        amaxes(
+            Tensor::from(each.amaxes, {static_cast<std::int64_t>(each.amaxes.size())}, DType::f32)),
         history(random_tensor({each.history_length}, 9, DType::f32, 0.0, 100.0)),
         counter(Tensor::full({1}, 5.0, DType::i64)),
         previous(Tensor::full({1}, 3.0, DType::f32)),
@@ -38,9 +38,16 @@ struct State {
 
 TEST_CASE("cuda: many scales are updated as on the CPU, to the bit") {
   std::vector<Case> cases;
-  for (const std::vector<double>& amaxes :
-       {std::vector<double>{3.0}, {0.0}, {std::nan("")}, {INFINITY}, {1e-42}, {FLT_MAX, 1.0},
-        {1.0, 2.0, std::nan(""), 4.0}, {1.0, 250.0, 7.0}, {}, std::vector<double>(700, 0.5)}) {
+  for (const std::vector<double>& amaxes : {std::vector<double>{3.0},
+                                            {0.0},
+                                            {std::nan("")},
+                                            {INFINITY},
+                                            {1e-42},
+                                            {FLT_MAX, 1.0},
+                                            {1.0, 2.0, std::nan(""), 4.0},
+                                            {1.0, 250.0, 7.0},
+                                            {},
+                                            std::vector<double>(700, 0.5)}) {
     for (const std::int64_t length : {0, 1, 2, 3, 128, 129, 1000}) {
       for (const int margin : {0, 3, -140, 140}) {
         const std::size_t i = cases.size();

@@ -35,13 +35,12 @@ Reference reference(const Case& c, const Values& logits, const std::vector<std::
     result.logsumexp.push_back(log_sum);
     const bool ignored = labels[r] < 0;
     if (!ignored) {
-      result.loss +=
-          (log_sum - (1.0 - smoothing) * row[labels[r]] - smoothing * mean) / counted;
+      result.loss += (log_sum - (1.0 - smoothing) * row[labels[r]] - smoothing * mean) / counted;
     }
     for (std::int64_t i = 0; i < c.classes; ++i) {
       const double target = (i == labels[r] ? 1.0 - smoothing : 0.0) + smoothing / classes;
-      result.gradient.push_back(
-          ignored ? 0.0 : (std::exp(row[i] - log_sum) - target) * dloss / counted);
+      result.gradient.push_back(ignored ? 0.0
+                                        : (std::exp(row[i] - log_sum) - target) * dloss / counted);
     }
   }
   return result;
@@ -53,8 +52,7 @@ TEST_CASE("cuda: softmax cross-entropy against float64 loops") {
                           Case{2, 5003, 0.2, 9.0}, Case{40, 33, 0.1, 300.0}, Case{0, 7, 0.0, 1.0},
                           Case{1, 70001, 0.0, 5.0}}) {
       CAPTURE(c.classes);
-      const Tensor values =
-          random_tensor({c.rows, c.classes}, 1, dtype, -c.size, c.size);
+      const Tensor values = random_tensor({c.rows, c.classes}, 1, dtype, -c.size, c.size);
       std::vector<std::int32_t> labels(static_cast<std::size_t>(c.rows));
       for (std::size_t r = 0; r < labels.size(); ++r) {
         labels[r] = r % 3 == 2 ? kIgnoredLabel
@@ -69,10 +67,10 @@ TEST_CASE("cuda: softmax cross-entropy against float64 loops") {
       Pair targets(Tensor::from(labels, {c.rows}, DType::i32));
       Pair loss = results({1}, stat), logsumexp = results({c.rows}, stat);
       Pair dloss(Tensor::full({1}, 1.5, stat)), dlogits = results({c.rows, c.classes}, dtype);
-      gpu_backend().softmax_cross_entropy(
-          {c.rows, c.classes, static_cast<float>(c.smoothing), logits.input(kGpu),
-           targets.data<std::int32_t>(kGpu), expected.counted, loss.data(kGpu),
-           logsumexp.data(kGpu)});
+      gpu_backend().softmax_cross_entropy({c.rows, c.classes, static_cast<float>(c.smoothing),
+                                           logits.input(kGpu), targets.data<std::int32_t>(kGpu),
+                                           expected.counted, loss.data(kGpu),
+                                           logsumexp.data(kGpu)});
       CHECK(relative_error(values_of(loss.gpu), {expected.loss}) <= limit);
       CHECK(relative_error(values_of(logsumexp.gpu), expected.logsumexp) <= limit);
       gpu_backend().softmax_cross_entropy_backward(

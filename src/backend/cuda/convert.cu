@@ -154,19 +154,20 @@ __device__ std::uint8_t encode_e8m0(double value) {
   return static_cast<std::uint8_t>((fraction == 0.5 ? exponent - 1 : exponent) + 127);
 }
 
-/// The bits of a value in a float format of 16 bits or fewer, rounded once; its positive NaN.
+/// The bits of a value in a float format of 16 bits or fewer, rounded once. Each has one NaN.
 __device__ std::uint16_t encode(DType dtype, double value) {
+  const bool nan = value != value;
   switch (dtype) {
     case DType::bf16:
-      return value == value ? code_of(__double2bfloat16(value)) : std::uint16_t{0x7FC0};
+      return nan ? std::uint16_t{0x7FC0} : code_of(__double2bfloat16(value));
     case DType::f16:
-      return value == value ? code_of(__double2half(value)) : std::uint16_t{0x7E00};
+      return nan ? std::uint16_t{0x7E00} : code_of(__double2half(value));
     case DType::e4m3:
-      return __nv_cvt_double_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
+      return nan ? std::uint16_t{0x7F} : __nv_cvt_double_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
     case DType::e5m2:
-      return __nv_cvt_double_to_fp8(value, __NV_SATFINITE, __NV_E5M2);
+      return nan ? std::uint16_t{0x7F} : __nv_cvt_double_to_fp8(value, __NV_SATFINITE, __NV_E5M2);
     case DType::e2m1:
-      return __nv_cvt_double_to_fp4(value, __NV_E2M1, cudaRoundNearest);
+      return nan ? std::uint16_t{0x7} : __nv_cvt_double_to_fp4(value, __NV_E2M1, cudaRoundNearest);
     default:
       return encode_e8m0(value);
   }

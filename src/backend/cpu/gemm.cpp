@@ -5,8 +5,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <memory>
-#include <new>
 #include <string>
 
 #include <fmt/format.h>
@@ -16,6 +14,7 @@
 #include "backend/cpu/gemm_operand.hpp"
 #include "backend/cpu/gemm_plan.hpp"
 #include "backend/cpu/parallel.hpp"
+#include "core/allocator.hpp"
 #include "core/logger.hpp"
 
 namespace tape8::cpu {
@@ -38,29 +37,33 @@ const GemmKernels& kernels_of(Isa isa) {
   return kGemmPortable;
 }
 
-/// Memory of one thread that grows to what its largest call needed.
+/// Memory of one thread that grows to what its largest call needed, in huge pages where it is large.
 class Scratch {
  public:
+  Scratch() = default;
+  ~Scratch() { release(); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
   float* reserve(std::int64_t words) {
-    if (words > words_) {
-      memory_.reset();
-      words_ = 0;
-      memory_.reset(static_cast<float*>(::operator new (
-          static_cast<std::size_t>(words) * sizeof(float), std::align_val_t{kAlignment})));
-      words_ = words;
+    const std::size_t bytes = static_cast<std::size_t>(words) * sizeof(float);
+    if (bytes > bytes_) {
+      release();
+      memory_ = CachingAllocator::instance().allocate(bytes);
+      bytes_ = bytes;
     }
-    return memory_.get();
+    return static_cast<float*>(memory_);
   }
 
  private:
-  static constexpr std::size_t kAlignment = 64;
-  struct Free {
-    void operator()(float* memory) const {
-      ::operator delete (memory, std::align_val_t{kAlignment});
-    }
-  };
-  std::unique_ptr<float, Free> memory_;
-  std::int64_t words_ = 0;
+  void release() {
+    if (memory_ != nullptr) CachingAllocator::instance().release(memory_, bytes_);
+    memory_ = nullptr;
+    bytes_ = 0;
+  }
+
+  void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
 };
 
 /// Packs values k of `width`-wide strip `rows` of an operand.

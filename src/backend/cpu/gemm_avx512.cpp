@@ -113,9 +113,9 @@ template <class Format>
                                                       _mm512_load_si512(table.low + 64));
   const __m512i highs = _mm512_maskz_permutex2var_epi8(high, _mm512_load_si512(table.high), codes,
                                                        _mm512_load_si512(table.high + 64));
-  const __m512i signs =
-      _mm512_maskz_mov_epi8(high, _mm512_and_si512(codes, _mm512_set1_epi8(-128)));
-  return _mm512_or_si512(_mm512_or_si512(lows, highs), signs);
+  const __m512i signs = _mm512_maskz_set1_epi8(high, -128);
+  // (codes & signs) | lows | highs
+  return _mm512_ternarylogic_epi32(codes, signs, _mm512_or_si512(lows, highs), 0xEA);
 }
 
 template <int kRepeat>
@@ -128,6 +128,16 @@ struct RepeatIndices {
 
 template <int kRepeat>
 constexpr RepeatIndices<kRepeat> kRepeatIndices;
+
+/// Bytes i of two vectors, each twice.
+struct PairIndices {
+  alignas(64) std::uint8_t at[64];
+  constexpr PairIndices() : at{} {
+    for (int i = 0; i < 64; ++i) at[i] = static_cast<std::uint8_t>(i / 4 + (i % 4 < 2 ? 0 : 64));
+  }
+};
+
+constexpr PairIndices kPairIndices;
 
 /// Each of the lowest bytes kRepeat times.
 template <int kRepeat>
@@ -233,12 +243,10 @@ struct Bf16Math : Avx512Math {
                        std::int64_t n) {
     const std::int64_t next_n = depth > 1 ? n : 0;
     if constexpr (sizeof(*p) == 1) {
-      const __m128i even = load_16(p, n);
-      const __m128i odd = load_16(p + (depth > 1 ? next : 0), next_n);
-      const __m256i pairs =
-          _mm256_set_m128i(_mm_unpackhi_epi8(even, odd), _mm_unpacklo_epi8(even, odd));
-      return _mm512_castsi512_ps(
-          decode_pairs<Format>(repeat_bytes<2>(_mm512_castsi256_si512(pairs))));
+      const __m512i even = _mm512_castsi128_si512(load_16(p, n));
+      const __m512i odd = _mm512_castsi128_si512(load_16(p + (depth > 1 ? next : 0), next_n));
+      const __m512i codes = _mm512_permutex2var_epi8(even, _mm512_load_si512(kPairIndices.at), odd);
+      return _mm512_castsi512_ps(decode_pairs<Format>(codes));
     } else {
       const __m512i even = _mm512_cvtepu16_epi32(load_16(p, n));
       const __m512i odd = _mm512_cvtepu16_epi32(load_16(p + (depth > 1 ? next : 0), next_n));

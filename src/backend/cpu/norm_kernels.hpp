@@ -54,25 +54,46 @@ struct CenteredSums {
   }
 };
 
-/// The sum of a block whose tail is zeros.
-template <class F>
-[[gnu::flatten]] float block_sum(const float* x, int count) {
+/// load_block() and the sum of its values.
+template <class F, class From>
+[[gnu::flatten]] float load_and_sum_as(const typename From::Storage* from, int count,
+                                       float scale_inv, float* block) {
   RowSum<F> sum;
-  for_each_vector<F, RowSum<F>::kWidth>(count, [&]<class V>(int i) { sum.add(V::load(x + i), i); });
+  const auto take = [&]<class V>(const typename From::Storage* memory, int i) {
+    V x = From::template load<V>(memory);
+    if constexpr (From::kScaled) x = x * V(scale_inv);
+    x.store(block + i);
+    sum.add(x, i);
+  };
+  const int whole = count - count % F::kLanes;
+  for_each_vector<F, RowSum<F>::kWidth>(
+      whole, [&]<class V>(int i) { take.template operator()<V>(from + i, i); });
+  if (whole < count) {
+    typename From::Storage last[F::kLanes] = {};
+    __builtin_memcpy(last, from + whole, static_cast<std::size_t>(count - whole) * sizeof(*from));
+    take.template operator()<F>(last, whole);
+  }
   return sum.total();
 }
 
-/// Statistics of one row; `read` is called as read(column, count) and gives the block's values.
-template <class F, class Read>
-Normalizer row_statistics(const NormArgs& args, float* x, const Read& read) {
+template <class F>
+float load_and_sum(const Input& x, std::int64_t offset, int count, float* block) {
+  return visit_format(x.dtype, [&]<class From>() {
+    const auto* from = static_cast<const typename From::Storage*>(x.data) + offset;
+    return load_and_sum_as<F, From>(from, count, factor<F>(x.scale_inv), block);
+  });
+}
+
+/// Statistics of one row; read(column, count) makes x the block's values, read_sum(column, count)
+/// too, and gives their sum.
+template <class F, class Read, class ReadSum>
+Normalizer row_statistics(const NormArgs& args, float* x, const Read& read,
+                          const ReadSum& read_sum) {
   const float count = static_cast<float>(args.cols > 0 ? args.cols : 1);
   float mean = 0.0F;
   if (args.type == NormType::layernorm) {
     float sum = 0.0F;
-    for_each_row_block<F>(args.cols, [&](std::int64_t c, int n) {
-      read(c, n);
-      sum += block_sum<F>(x, n);
-    });
+    for_each_row_block<F>(args.cols, [&](std::int64_t c, int n) { sum += read_sum(c, n); });
     mean = sum / count;
   }
   CenteredSums<F> sums;
@@ -167,8 +188,12 @@ void normalize_rows(const NormArgs& args, Range rows, Normalizer* normalizers, b
       load_block<F>(args.x, r * args.cols + c, count, x.values);
       loaded = true;
     };
+    const auto read_sum = [&](std::int64_t c, int count) {
+      loaded = true;
+      return load_and_sum<F>(args.x, r * args.cols + c, count, x.values);
+    };
     Normalizer* const kept = normalizers == nullptr ? nullptr : normalizers + (r - rows.begin);
-    const Normalizer n = known ? *kept : row_statistics<F>(args, x.values, read);
+    const Normalizer n = known ? *kept : row_statistics<F>(args, x.values, read, read_sum);
     if (kept != nullptr) *kept = n;
     if (args.mu != nullptr) static_cast<float*>(args.mu)[r] = n.center;
     if (args.rsigma != nullptr) static_cast<float*>(args.rsigma)[r] = n.rsigma;

@@ -123,7 +123,7 @@ TEST_CASE("gemm blocks: odd sizes") {
 }
 
 TEST_CASE("gemm blocks: blocks of k begin with blocks of scales") {
-  // Blocks of k hold at most 2048 values, or 1024 in f32; 2 * 1057 and 3 * 739 would not be cut at
+  // Blocks of k hold at most 4096 values, or 2048 in f32; 2 * 1057 and 2 * 2217 would not be cut at
   // a multiple of 32.
   std::uint64_t seed = 2000;
   for (const Kind& kind : kBlockKinds) {

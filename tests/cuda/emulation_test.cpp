@@ -60,6 +60,11 @@ __global__ void vote_or_shuffle(int* values) {
                                              : __shfl_sync(0xFFFFFFFFU, values[threadIdx.x], 0);
 }
 
+/// Each block doubles what it finds and adds its own number.
+__global__ void race(int* values) {
+  if (threadIdx.x == 0) values[0] = 2 * values[0] + static_cast<int>(blockIdx.x);
+}
+
 __global__ void fill(int* values, int value) { values[threadIdx.x] = value; }
 
 __global__ void much_shared(int* values) {
@@ -69,15 +74,17 @@ __global__ void much_shared(int* values) {
 }
 
 /// Results of kernel(values) on 0, 1, 2, ...
-std::vector<int> results(void (*kernel)(int*), Schedule schedule) {
+std::vector<int> results(void (*kernel)(int*), Schedule schedule, unsigned blocks = 1) {
   std::vector<int> start(kThreads);
   for (unsigned i = 0; i < kThreads; ++i) start[i] = static_cast<int>(i);
   Tensor values = Tensor::from(start, {kThreads}).to(Device{DeviceType::cuda, 0});
   const Schedule before = cuda_emulation::schedule();
   cuda_emulation::set_schedule(schedule);
   try {
-    cuda::launch(kernel, {.block = dim3(kThreads), .stream = cuda::Context::of(0).stream()},
-                 static_cast<int*>(values.mutable_data()));
+    cuda::launch(
+        kernel,
+        {.grid = dim3(blocks), .block = dim3(kThreads), .stream = cuda::Context::of(0).stream()},
+        static_cast<int*>(values.mutable_data()));
   } catch (...) {
     cuda_emulation::set_schedule(before);
     throw;
@@ -101,6 +108,11 @@ TEST_CASE("emulation: a missing barrier shows in one of the schedules") {
   std::vector<int> expected(kThreads);
   for (unsigned i = 0; i < kThreads; ++i) expected[i] = static_cast<int>(i) + 1;
   CHECK(results(mirror<true, true>, Schedule::greedy_warp) == expected);
+}
+
+TEST_CASE("emulation: blocks that race show in one of the schedules") {
+  CHECK(results(race, Schedule::forward, 3)[0] == 4);
+  CHECK(results(race, Schedule::reverse, 3)[0] == 10);
 }
 
 TEST_CASE("emulation: lanes that a warp's call names must come, to the same call") {

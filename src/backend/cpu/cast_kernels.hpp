@@ -103,28 +103,37 @@ template <class F, class To, bool kAmax, class Value>
   }
 }
 
-/// From format to format: decoded, times scale_inv, then as above.
+/// Values in memory, decoded and times scale_inv.
+template <class From>
+struct MemoryValues {
+  const typename From::Storage* memory;
+  float scale_inv;
+
+  template <class V>
+  [[gnu::always_inline]] V operator()(std::int64_t i) const {
+    const V x = From::template load<V>(memory + i);
+    if constexpr (From::kScaled) {
+      return x * V(scale_inv);
+    } else {
+      return x;
+    }
+  }
+};
+
+/// From format to format.
 template <class F, class From, class To, bool kAmax>
 [[gnu::flatten]] AmaxBits convert(const typename From::Storage* from, typename To::Storage* to,
                                   std::int64_t count, float scale_inv, float scale) {
-  const auto value_in = [scale_inv](const typename From::Storage* memory) {
-    return [memory, scale_inv]<class V>(std::int64_t i) {
-      const V x = From::template load<V>(memory + i);
-      if constexpr (From::kScaled) {
-        return x * V(scale_inv);
-      } else {
-        return x;
-      }
-    };
-  };
   const std::int64_t whole = count - count % F::kLanes;
-  const AmaxBits amax = store_vectors<F, To, kAmax>(value_in(from), whole, to, scale);
+  const AmaxBits amax =
+      store_vectors<F, To, kAmax>(MemoryValues<From>{from, scale_inv}, whole, to, scale);
   if (whole == count) return amax;
   typename From::Storage last_from[F::kLanes] = {};
   typename To::Storage last_to[F::kLanes];
   const auto rest = static_cast<std::size_t>(count - whole);
   __builtin_memcpy(last_from, from + whole, rest * sizeof(*from));
-  const AmaxBits last = store_any<F, To, kAmax>(value_in(last_from), 0, F::kLanes, last_to, scale);
+  const AmaxBits last = store_any<F, To, kAmax>(MemoryValues<From>{last_from, scale_inv}, 0,
+                                                F::kLanes, last_to, scale);
   __builtin_memcpy(to + whole, last_to, rest * sizeof(*to));
   return amax > last ? amax : last;
 }

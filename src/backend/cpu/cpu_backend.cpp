@@ -248,30 +248,14 @@ class CpuBackend final : public Backend {
   }
 
   void adamw(const AdamWArgs& args) override {
-    const double beta1 = args.beta1, beta2 = args.beta2, step = static_cast<double>(args.step);
-    const AdamWFactors factors{
-        .learning_rate = args.learning_rate,
-        .beta1 = args.beta1,
-        .beta2 = args.beta2,
-        .epsilon = args.epsilon,
-        .weight_decay = args.weight_decay,
-        .one_minus_beta1 = static_cast<float>(1.0 - beta1),
-        .one_minus_beta2 = static_cast<float>(1.0 - beta2),
-        .inverse_correction1 = static_cast<float>(1.0 / (1.0 - std::pow(beta1, step))),
-        .inverse_correction2 = static_cast<float>(1.0 / (1.0 - std::pow(beta2, step))),
-    };
+    const AdamWFactors factors = factors_of(args);
     update("adamw", args.tensors, [&](const AdamWTensor& tensor, Range elements) {
       return kernels_.adamw(tensor, factors, elements);
     });
   }
 
   void sgd(const SgdArgs& args) override {
-    const SgdFactors factors{
-        .learning_rate = args.learning_rate,
-        .momentum = args.momentum,
-        .weight_decay = args.weight_decay,
-        .nesterov = args.nesterov,
-    };
+    const SgdFactors factors = factors_of(args);
     update("sgd", args.tensors, [&](const SgdTensor& tensor, Range elements) {
       return kernels_.sgd(tensor, factors, elements);
     });

@@ -4,6 +4,7 @@
 
 #include "backend/backend.hpp"
 #include "backend/cpu/isa.hpp"
+#include "backend/optimizer_factors.hpp"
 
 namespace tape8::cpu {
 
@@ -66,19 +67,6 @@ struct ActivationParts {
   int count = 0;
   CustomFunction custom_value = nullptr;
   CustomFunction custom_derivative = nullptr;
-};
-
-/// The numbers of an AdamW step that all tensors share.
-struct AdamWFactors {
-  float learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
-  float one_minus_beta1 = 0, one_minus_beta2 = 0;
-  float inverse_correction1 = 1, inverse_correction2 = 1;  // 1 / (1 - beta^step)
-};
-
-/// The numbers of an SGD step that all tensors share.
-struct SgdFactors {
-  float learning_rate = 0, momentum = 0, weight_decay = 0;
-  bool nesterov = false;
 };
 
 /// The bits of a largest |value|: as integers they are ordered like the values, a NaN above all.

@@ -53,7 +53,9 @@ struct ActivationGradients {
     const int own = static_cast<int>(col / cols);
     const std::int64_t place = col - own * cols;
     dy.load(row * cols + place, count, out);
-    for (int p = 0; p < activation.count; ++p) {
+    for (int step = 0; step < activation.count; ++step) {
+      // The own part comes first, then the others in their order.
+      const int p = step == 0 ? own : step <= own ? step - 1 : step;
       Real in[kVector], value[kVector], derivative[kVector];
       x.load((row * activation.count + p) * cols + place, count, in);
       evaluate(activation.acts[p], activation.params, in, value, derivative);

@@ -4,15 +4,12 @@
 
 #include <tape8/core/activation_type.hpp>
 
-#include "backend/cuda/launch.hpp"
+#include "backend/cuda/math.hpp"
 
 namespace tape8::cuda {
 
 // Values and derivatives of activation functions over vectors. Large |x| gives the limits, a NaN
 // gives NaN, in both.
-
-inline __device__ float exponential(float x) { return expf(x); }
-inline __device__ double exponential(double x) { return exp(x); }
 
 template <class Real>
 struct Sigmoid {
@@ -42,7 +39,7 @@ template <class Real>
 __device__ Slope<Real> gelu_of(Real x) {
   // 2 sqrt(2 / pi), and 0.044715 of it.
   constexpr Real kLinear = static_cast<Real>(1.5957691216057308);
-  constexpr Real kCubic = static_cast<Real>(0.07135481282555706);
+  constexpr Real kCubic = static_cast<Real>(0.07135481627260025);
   constexpr Real kLimit = 64;  // s is 0 or 1 long before
   const Real low = x < -kLimit ? -kLimit : x;
   const Real b = bounded(x, kLimit);
@@ -95,7 +92,7 @@ __device__ void evaluate(Act act, const ClampedSwigluParams& params, const Real 
         return Slope<Real>{positive * positive, positive + positive};
       });
     case Act::quick_gelu:
-      return each([](Real v) { return swish(v, static_cast<Real>(1.702F)); });
+      return each([](Real v) { return swish(v, static_cast<Real>(1.702)); });
     case Act::clamped_silu:
       return each([&](Real v) {
         const Slope<Real> s = swish(v > limit ? limit : v, static_cast<Real>(params.alpha));

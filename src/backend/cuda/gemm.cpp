@@ -72,14 +72,17 @@ class LibraryOperand {
   Workspace copy_;
 };
 
+/// The Hadamard transform fills a last block of k up.
+std::int64_t stored_k(const GemmArgs& args) { return args.a.hadamard ? padded(args.k) : args.k; }
+
 StoredOperand stored_a(const GemmArgs& args) {
-  return args.a.transposed ? StoredOperand{args.k, args.m, false}
-                           : StoredOperand{args.m, args.k, true};
+  const std::int64_t k = stored_k(args);
+  return args.a.transposed ? StoredOperand{k, args.m, false} : StoredOperand{args.m, k, true};
 }
 
 StoredOperand stored_b(const GemmArgs& args) {
-  return args.b.transposed ? StoredOperand{args.n, args.k, true}
-                           : StoredOperand{args.k, args.n, false};
+  const std::int64_t k = stored_k(args);
+  return args.b.transposed ? StoredOperand{args.n, k, true} : StoredOperand{k, args.n, false};
 }
 
 void log_path(const GemmArgs& args, GemmType type, bool a_as_is, bool b_as_is) {
@@ -95,6 +98,7 @@ void log_path(const GemmArgs& args, GemmType type, bool a_as_is, bool b_as_is) {
 void gemm(Context& context, const GemmArgs& args) {
   const GemmType type = type_of(args);
   if (args.d.blocks != nullptr) refuse("gemm", "writes no block scales");
+  if (args.a.hadamard != args.b.hadamard) refuse("gemm", "takes both operands transformed or none");
   const std::int64_t m = padded(args.m);
   const std::int64_t n = padded(args.n);
   const std::size_t sum_bytes = type == GemmType::f64 ? sizeof(double) : sizeof(float);

@@ -70,7 +70,8 @@ struct Problem {
 };
 
 cublasLtHandle_t handle_of(const Context& context) {
-  static std::map<int, cublasLtHandle_t> handles;
+  // Never destroyed, as the handles are not.
+  static auto& handles = *new std::map<int, cublasLtHandle_t>;
   cublasLtHandle_t& handle = handles[context.device()];
   if (handle == nullptr) check(cublasLtCreate(&handle), "cublasLtCreate");
   return handle;

@@ -6,6 +6,7 @@
 #include "backend/backend.hpp"
 #include "backend/cuda/context.hpp"
 #include "backend/cuda/flat.hpp"
+#include "backend/cuda/math.hpp"
 
 namespace tape8::cuda {
 
@@ -13,9 +14,6 @@ namespace tape8::cuda {
 
 /// Rows up to so many bytes as Real stay in shared memory; longer ones are read anew by each pass.
 inline constexpr std::int64_t kKeptRowBytes = 32 << 10;
-
-inline __device__ float inverse_sqrt(float x) { return 1.0F / sqrtf(x); }
-inline __device__ double inverse_sqrt(double x) { return 1.0 / sqrt(x); }
 
 /// Whole warps, enough for a row's vectors; shared memory for `rows_kept` rows where they fit.
 template <class Real>

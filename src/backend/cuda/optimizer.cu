@@ -2,27 +2,16 @@
 // arithmetic is the CPU backend's, operation for operation, so that weights are equal to the bit.
 
 #include <array>
-#include <cmath>
 
 #include "backend/cuda/flat.hpp"
 #include "backend/cuda/kernels.hpp"
+#include "backend/optimizer_factors.hpp"
 
 namespace tape8::cuda {
 namespace {
 
 inline constexpr int kWeights = 4;                         // that a thread takes at a time
 inline constexpr std::int64_t kChunk = 16 * kFlatThreads;  // weights of a block
-
-struct AdamWFactors {
-  float learning_rate, beta1, beta2, epsilon, weight_decay;
-  float one_minus_beta1, one_minus_beta2;
-  float inverse_correction1, inverse_correction2;  // 1 / (1 - beta^step)
-};
-
-struct SgdFactors {
-  float learning_rate, momentum, weight_decay;
-  bool nesterov;
-};
 
 struct AdamWTarget {
   std::int64_t count = 0;
@@ -166,29 +155,11 @@ void update(Context& context, const char* op, std::span<const Tensor> tensors,
 }  // namespace
 
 void adamw(Context& context, const AdamWArgs& args) {
-  const double beta1 = args.beta1, beta2 = args.beta2, step = static_cast<double>(args.step);
-  const AdamWFactors factors{
-      .learning_rate = args.learning_rate,
-      .beta1 = args.beta1,
-      .beta2 = args.beta2,
-      .epsilon = args.epsilon,
-      .weight_decay = args.weight_decay,
-      .one_minus_beta1 = static_cast<float>(1.0 - beta1),
-      .one_minus_beta2 = static_cast<float>(1.0 - beta2),
-      .inverse_correction1 = static_cast<float>(1.0 / (1.0 - std::pow(beta1, step))),
-      .inverse_correction2 = static_cast<float>(1.0 / (1.0 - std::pow(beta2, step))),
-  };
-  update(context, "adamw", args.tensors, adamw_kernel, factors);
+  update(context, "adamw", args.tensors, adamw_kernel, factors_of(args));
 }
 
 void sgd(Context& context, const SgdArgs& args) {
-  const SgdFactors factors{
-      .learning_rate = args.learning_rate,
-      .momentum = args.momentum,
-      .weight_decay = args.weight_decay,
-      .nesterov = args.nesterov,
-  };
-  update(context, "sgd", args.tensors, sgd_kernel, factors);
+  update(context, "sgd", args.tensors, sgd_kernel, factors_of(args));
 }
 
 }  // namespace tape8::cuda

@@ -1,5 +1,6 @@
 #include "backend/cuda/flat.hpp"
 #include "backend/cuda/kernels.hpp"
+#include "backend/cuda/math.hpp"
 #include "backend/cuda/sums.hpp"
 
 namespace tape8::cuda {
@@ -49,9 +50,6 @@ __device__ Real block_max(Real value, Real* shared) {
   __syncthreads();
   return value;
 }
-
-inline __device__ float exponential(float x) { return expf(x); }
-inline __device__ double exponential(double x) { return exp(x); }
 
 /// Bytes a logit: it is read once from memory, then from caches.
 template <class Real>

@@ -16,13 +16,13 @@ struct Error : std::logic_error {
   using std::logic_error::logic_error;
 };
 
-/// In which order the threads of a block run on from a barrier. A kernel whose result depends on it
-/// lacks a barrier.
+/// In which order the threads of a block run on from a barrier, and blocks one after another. A
+/// kernel whose result depends on it lacks a barrier, or its blocks race.
 enum class Schedule {
   forward,
   reverse,
   random,       ///< another order each time, from a seed
-  greedy_warp,  ///< a warp runs as far as it can before another begins
+  greedy_warp,  ///< a warp runs as far as it can before another begins; blocks as forward
 };
 inline constexpr Schedule kSchedules[] = {Schedule::forward, Schedule::reverse, Schedule::random,
                                           Schedule::greedy_warp};
@@ -33,7 +33,7 @@ Schedule schedule();
 
 /// What the machine has; a test may change it.
 struct Machine {
-  cudaError_t driver = cudaSuccess;  ///< what every call fails with, such as no driver
+  cudaError_t driver = cudaSuccess;  ///< what looking for GPUs fails with, such as no driver
   /// One for each GPU, 10 * major + minor.
   std::vector<int> compute_capabilities{90, 80, 89, 100, 120};
   std::size_t memory = std::numeric_limits<std::size_t>::max();  ///< bytes of all GPUs together

@@ -65,8 +65,7 @@ bool is_supported(const Description& description, const Matrix& a, const Matrix&
            description.scale == CUDA_R_64F;
   }
   const bool types = (a.type == CUDA_R_16BF || a.type == CUDA_R_32F) && a.type == b.type &&
-                     d.type == CUDA_R_32F && c.type == d.type &&
-                     description.scale == CUDA_R_32F;
+                     d.type == CUDA_R_32F && c.type == d.type && description.scale == CUDA_R_32F;
   return types && is_multiple_of_16(static_cast<std::int64_t>(a.rows) * bytes_of(a.type)) &&
          is_multiple_of_16(static_cast<std::int64_t>(b.rows) * bytes_of(b.type)) &&
          is_multiple_of_16(static_cast<std::int64_t>(d.rows) * bytes_of(d.type)) &&

@@ -1,12 +1,15 @@
 // The calls of the CUDA runtime that tape8 makes, on the CPU's memory.
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
@@ -20,6 +23,8 @@ constexpr std::size_t kAlignment = 256;
 constexpr int kPoison = 0xFF;
 constexpr std::size_t kSharedBytes = std::size_t{48} << 10U;
 constexpr unsigned kMostThreads = 1024;
+constexpr unsigned kMostThreadsZ = 64;
+constexpr unsigned kMostBlocksX = 0x7FFFFFFF;
 constexpr unsigned kMostBlocksY = 65535;
 
 struct Runtime {
@@ -75,10 +80,12 @@ std::size_t shared_limit(const void* kernel) {
 void check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
   const dim3 block = config.blockDim;
   const dim3 grid = config.gridDim;
-  if (block.x * block.y * block.z == 0 || block.x * block.y * block.z > kMostThreads) {
+  const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
+  if (threads == 0 || threads > kMostThreads || block.z > kMostThreadsZ) {
     throw Error("a launch: a block must have 1 to 1024 threads");
   }
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > kMostBlocksY || grid.z > kMostBlocksY) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > kMostBlocksX || grid.y > kMostBlocksY ||
+      grid.z > kMostBlocksY) {
     throw Error("a launch: the grid must have blocks, at most 65535 along y and z");
   }
   if (config.dynamicSmemBytes > shared_limit(kernel)) {
@@ -97,13 +104,17 @@ void run_kernel(const cudaLaunchConfig_t& config, const void* kernel, void** arg
                  thread / (blockDim.x * blockDim.y)};
   };
   Block block(blockDim.x * blockDim.y * blockDim.z, config.dynamicSmemBytes);
-  for (unsigned z = 0; z < gridDim.z; ++z) {
-    for (unsigned y = 0; y < gridDim.y; ++y) {
-      for (unsigned x = 0; x < gridDim.x; ++x) {
-        blockIdx = {x, y, z};
-        block.run(body, enter, runtime().schedule, runtime().random);
-      }
-    }
+  std::vector<std::uint64_t> order(std::uint64_t{gridDim.x} * gridDim.y * gridDim.z);
+  std::iota(order.begin(), order.end(), std::uint64_t{0});
+  if (runtime().schedule == Schedule::reverse) std::reverse(order.begin(), order.end());
+  if (runtime().schedule == Schedule::random) {
+    std::shuffle(order.begin(), order.end(), runtime().random);
+  }
+  for (const std::uint64_t at : order) {
+    blockIdx = {static_cast<unsigned>(at % gridDim.x),
+                static_cast<unsigned>(at / gridDim.x % gridDim.y),
+                static_cast<unsigned>(at / gridDim.x / gridDim.y)};
+    block.run(body, enter, runtime().schedule, runtime().random);
   }
   if (block.shared_bytes() > kSharedBytes || block.shared_bytes() + config.dynamicSmemBytes >
                                                  std::max(shared_limit(kernel), kSharedBytes)) {

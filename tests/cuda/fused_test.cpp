@@ -1,5 +1,7 @@
 // Casts, activations and norms on an emulated GPU beside the CPU backend.
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -29,10 +31,12 @@ void check_codes(const Pair& codes) {
   const std::vector<std::uint8_t> gpu = bytes_on_host(codes.gpu);
   REQUIRE(cpu.size() == gpu.size());
   std::size_t different = 0;
+  int most = 0;
   for (std::size_t i = 0; i < cpu.size(); ++i) {
-    CHECK(std::abs(cpu[i] - gpu[i]) <= 1);
+    most = std::max(most, std::abs(cpu[i] - gpu[i]));
     different += cpu[i] == gpu[i] ? 0 : 1;
   }
+  CHECK(most <= 1);
   CHECK(static_cast<double>(different) <= std::max(1.0, 1e-4 * static_cast<double>(cpu.size())));
 }
 

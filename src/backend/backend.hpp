@@ -310,10 +310,13 @@ struct SgdArgs {
   bool nesterov = false;
 };
 
+/// The inverse of a smaller scale could be Inf, and zeros would decode to NaN.
+inline constexpr float kSmallestScale = 0x1p-126F;
+
 /// The scale that follows from the amax of what was cast: a quantizer's whose pass is over (delayed
 /// scaling), or one tensor's (current scaling). With max the format's largest value and previous
-/// the old *scale, the new one is max / amax / 2^margin, at least 2^-126 and at most FLT_MAX;
-/// previous for an amax that is 0 or not finite.
+/// the old *scale, the new one is max / amax / 2^margin, at least kSmallestScale and at most
+/// FLT_MAX; previous for an amax that is 0 or not finite.
 struct ScaleUpdate {
   DType format = DType::e4m3;
   std::span<const Amax* const> amaxes;  // the largest of them counts; NaN if one is

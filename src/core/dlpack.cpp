@@ -109,6 +109,10 @@ Tensor from_dlpack(DLManagedTensor* tensor) {
 
 DLManagedTensor* to_dlpack(const Tensor& tensor) {
   if (!tensor.defined()) fail<OptionError>("to_dlpack: a tensor must be given: got none");
+  if (tensor.device().type != DeviceType::cpu) {
+    fail<UnsupportedError>("to_dlpack: the tensor must lie on the CPU: got {}",
+                           to_string(tensor.device()));
+  }
   const DLDataType type = dl_type_of(tensor.dtype());
   auto exported = std::make_unique<Export>();
   exported->tensor = tensor;

@@ -100,7 +100,7 @@ CastTensor cast_tensor(const Tensor& values, const Quantizer& quantizer, DType d
   // Block scales are made from f32: parameters in f64 are used in f32.
   const bool narrows = quantizer && values.dtype() == DType::f64 &&
                        is_block_scaled(quantizer.state()->scaling_mode());
-  const Tensor dense = (narrows ? values.to(DType::f32) : values).contiguous();
+  const Tensor dense = (narrows ? converted(values, DType::f32) : values).contiguous();
   const Source source{dense, matrix_shape(dense.shape(), request.flatten_axis), dbias};
   if (!quantizer) return convert(source, dtype);
   if (is_delayed(quantizer) || casts_blocks_at_once(quantizer)) {

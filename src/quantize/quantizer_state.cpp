@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include <tape8/core/rng.hpp>
@@ -13,9 +12,6 @@
 
 namespace tape8 {
 namespace {
-
-/// The inverse of a smaller scale could be Inf, and zeros would decode to NaN.
-constexpr float kSmallestScale = std::numeric_limits<float>::min();
 
 /// Streams of quantizers that were given none: in the order in which they were made.
 std::uint64_t next_stream() {
@@ -138,7 +134,7 @@ void QuantizerState::set(Scale scale, std::span<const float> amax_history) {
     fail<OptionError>("set_state: scale must be finite and at least {}: got {}", kSmallestScale,
                       scale.value);
   }
-  const auto length = static_cast<std::size_t>(amax_history_.numel());
+  const auto length = static_cast<std::size_t>(std::get<DelayedScaling>(recipe_).amax_history_len);
   if (amax_history.size() != length) {
     fail<OptionError>("set_state: amax_history must have {} values: got {}", length,
                       amax_history.size());

@@ -163,7 +163,8 @@ TEST_CASE("cuda: norms, their statistics and gradients; a mean far above the dev
     CAPTURE(shape[1]);
     for (const DType dtype : {DType::f32, DType::f64}) {
       for (const NormType type : {NormType::layernorm, NormType::rmsnorm}) {
-        for (const double mean : {0.0, 1000.0}) {
+        // In f64 the CPU's mean is off by its last place.
+        for (const double mean : {0.0, dtype == DType::f64 ? 1e3 : 1e5}) {
           CAPTURE(to_string(dtype));
           CAPTURE(mean);
           const std::int64_t rows = shape[0], cols = shape[1];

@@ -94,8 +94,9 @@ TEST_CASE("cuda: what the backend does not have yet is refused by name") {
   CHECK_THROWS_WITH_AS(
       dense(Variable{Tensor::zeros({32, 32}, DType::f32, gpu)},
             parameter(Tensor::zeros({32, 32}, DType::f32, gpu)), {}, {.quantizer_set = set}),
-      "cuda: cast: takes no block scales", UnsupportedError);
+      "cuda: cast: takes no block scales here: got mxfp8_1d", UnsupportedError);
   CHECK_THROWS_AS(Tensor::zeros({2}, DType::f32, gpu).span<float>(), UnsupportedError);
+  CHECK_THROWS_AS(to_dlpack(Tensor::zeros({2}, DType::f32, gpu)), UnsupportedError);
 }
 
 }  // namespace

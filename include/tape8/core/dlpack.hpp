@@ -19,7 +19,8 @@ namespace tape8 {
 TAPE8_API Tensor from_dlpack(DLManagedTensor* tensor);
 
 /// Hands out a view of a tensor's memory, which lives until the consumer calls the result's
-/// deleter. Throws DTypeError for e2m1, whose packing DLPack leaves open.
+/// deleter. Throws DTypeError for e2m1, whose packing DLPack leaves open,
+/// UnsupportedError for memory of another device than the CPU.
 TAPE8_API DLManagedTensor* to_dlpack(const Tensor& tensor);
 
 }  // namespace tape8

@@ -119,7 +119,7 @@ class TAPE8_API Tensor {
   /// This tensor if it has that type, else a copy with each value rounded once to `dtype`.
   Tensor to(DType dtype) const;
   /// This tensor if it lies there, else a row-major copy. Throws BackendError where there is no
-  /// such device.
+  /// such device, UnsupportedError where this build has none of its type.
   Tensor to(const Device& device) const;
   /// Overwrites the values, converting them; the shapes must be equal, the memory may be the same,
   /// or another device's.

@@ -6,8 +6,8 @@
 #include <initializer_list>
 #include <vector>
 
+#include "backend/checks.hpp"
 #include "backend/cpu/activation_parts.hpp"
-#include "backend/cpu/checks.hpp"
 #include "backend/cpu/costs.hpp"
 #include "backend/cpu/dropout_mask.hpp"
 #include "backend/cpu/float64_kernels.hpp"
@@ -130,7 +130,7 @@ class CpuBackend final : public Backend {
   }
 
   void gemm(const GemmArgs& args) override {
-    check_no_blocks("gemm", args.d);
+    check_no_blocks("cpu", "gemm", args.d);
     cpu::gemm(isa_, args);
   }
 
@@ -300,7 +300,7 @@ class CpuBackend final : public Backend {
   void begin(std::string_view op, bool f64, std::initializer_list<Input> inputs,
              std::initializer_list<Output> outputs,
              BlockSupport block_support = BlockSupport::none) const {
-    check_operands(op, f64, inputs, outputs, block_support);
+    check_operands("cpu", op, f64, inputs, outputs, block_support);
     if (logger().should_log(spdlog::level::debug)) {
       logger().debug("cpu: {} [{}]", op, f64 ? std::string_view("f64") : to_string(isa_));
     }

@@ -9,11 +9,11 @@
 
 #include <fmt/format.h>
 
-#include "backend/cpu/gemm_check.hpp"
 #include "backend/cpu/gemm_kernels.hpp"
 #include "backend/cpu/gemm_operand.hpp"
 #include "backend/cpu/gemm_plan.hpp"
 #include "backend/cpu/parallel.hpp"
+#include "backend/gemm_check.hpp"
 #include "core/allocator.hpp"
 #include "core/logger.hpp"
 
@@ -37,7 +37,8 @@ const GemmKernels& kernels_of(Isa isa) {
   return kGemmPortable;
 }
 
-/// Memory of one thread that grows to what its largest call needed, in huge pages where it is large.
+/// Memory of one thread that grows to what its largest call needed, in huge pages where it is
+/// large.
 class Scratch {
  public:
   Scratch() = default;
@@ -248,7 +249,7 @@ std::string name_of(const GemmOperand& operand) {
 }  // namespace
 
 void gemm(Isa isa, const GemmArgs& args) {
-  check_gemm(args);
+  check_gemm("cpu", args);
   const GemmKernels& kernels = kernels_of(isa);
   const bool f64 = args.a.dtype == DType::f64;
   const char* wider = wider_than_bf16(args);

@@ -8,9 +8,6 @@
 namespace tape8::cpu {
 namespace {
 
-/// The inverse of a smaller scale could be Inf, and zeros would decode to NaN.
-constexpr float kSmallestScale = std::numeric_limits<float>::min();
-
 /// NaN if one of them is.
 float largest(std::span<const Amax* const> amaxes) {
   float result = 0.0F;

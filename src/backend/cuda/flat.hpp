@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "backend/backend.hpp"
+#include "backend/checks.hpp"
 #include "backend/cuda/context.hpp"
 #include "backend/cuda/launch.hpp"
 #include "backend/cuda/packed.hpp"
@@ -72,20 +73,7 @@ class Writer {
 /// Refuses, before anything is written, what these kernels do not have.
 inline void check_operands(const char* op, bool f64, std::initializer_list<Input> inputs,
                            std::initializer_list<Output> outputs) {
-  const auto check_type = [&](DType dtype) {
-    const bool known = is_compute(dtype) || is_fp8(dtype);
-    if (!known || (dtype == DType::f64 && !f64)) {
-      refuse(op, "takes f32, bf16, f16, e4m3 and e5m2, or f64 with an f64 x");
-    }
-  };
-  for (const Input& input : inputs) {
-    if (input.blocks != nullptr) refuse(op, "takes no block scales");
-    check_type(input.dtype);
-  }
-  for (const Output& output : outputs) {
-    if (output.blocks != nullptr) refuse(op, "takes no block scales");
-    if (output.data != nullptr) check_type(output.dtype);
-  }
+  tape8::check_operands("cuda", op, f64, inputs, outputs);
 }
 
 /// Calls body(Real{}) with the type that an op computes in.

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include "backend/checks.hpp"
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/gemm_operand.hpp"
 #include "backend/cuda/kernels.hpp"
+#include "backend/gemm_check.hpp"
 #include "core/logger.hpp"
 
 namespace tape8::cuda {
@@ -26,9 +28,7 @@ bool is_narrow(const GemmOperand& operand) {
 }
 
 GemmType type_of(const GemmArgs& args) {
-  const bool f64 = args.a.dtype == DType::f64;
-  if (f64 != (args.b.dtype == DType::f64)) refuse("gemm", "takes f64 with f64 only");
-  if (f64) return GemmType::f64;
+  if (args.a.dtype == DType::f64) return GemmType::f64;
   return is_narrow(args.a) && is_narrow(args.b) ? GemmType::bf16 : GemmType::f32;
 }
 
@@ -96,9 +96,9 @@ void log_path(const GemmArgs& args, GemmType type, bool a_as_is, bool b_as_is) {
 }  // namespace
 
 void gemm(Context& context, const GemmArgs& args) {
+  check_no_blocks("cuda", "gemm", args.d);
+  check_gemm("cuda", args);
   const GemmType type = type_of(args);
-  if (args.d.blocks != nullptr) refuse("gemm", "writes no block scales");
-  if (args.a.hadamard != args.b.hadamard) refuse("gemm", "takes both operands transformed or none");
   const std::int64_t m = padded(args.m);
   const std::int64_t n = padded(args.n);
   const std::size_t sum_bytes = type == GemmType::f64 ? sizeof(double) : sizeof(float);

@@ -85,6 +85,13 @@ cublasLtMatmulHeuristicResult_t find_algorithm(cublasLtHandle_t handle, const Pr
   check(cublasLtMatmulPreferenceSetAttribute(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                              &kMostWorkspace, sizeof(kMostWorkspace)),
         "cublasLtMatmulPreferenceSetAttribute");
+  // Operands may be parts of tensors, of which no more is known.
+  constexpr std::uint32_t kAlignment = 16;
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES}) {
+    check(cublasLtMatmulPreferenceSetAttribute(made, attribute, &kAlignment, sizeof(kAlignment)),
+          "cublasLtMatmulPreferenceSetAttribute");
+  }
   cublasLtMatmulHeuristicResult_t result{};
   int found = 0;
   check(cublasLtMatmulAlgoGetHeuristic(handle, problem.description.get(), problem.b.get(),
@@ -92,6 +99,7 @@ cublasLtMatmulHeuristicResult_t find_algorithm(cublasLtHandle_t handle, const Pr
                                        problem.product.get(), made, 1, &result, &found),
         "cublasLtMatmulAlgoGetHeuristic");
   if (found == 0) fail<BackendError>("cuda: cublasLtMatmulAlgoGetHeuristic: found no algorithm");
+  check(result.state, "cublasLtMatmulAlgoGetHeuristic");
   return result;
 }
 

@@ -90,9 +90,8 @@ __device__ float scale_of(float amax, const Update& update) {
   if (!(amax > 0.0F && amax <= FLT_MAX)) {
     return update.previous == nullptr ? 1.0F : update.previous->value;
   }
-  // The inverse of a scale below FLT_MIN could be Inf, and zeros would decode to NaN.
   const float scale = ldexpf(update.format_max / amax, -update.margin);
-  const float clamped = scale < FLT_MIN ? FLT_MIN : scale > FLT_MAX ? FLT_MAX : scale;
+  const float clamped = scale < kSmallestScale ? kSmallestScale : scale > FLT_MAX ? FLT_MAX : scale;
   constexpr std::uint32_t kMantissa = 0x007FFFFF;
   return update.power_of_2_scale ? __uint_as_float(__float_as_uint(clamped) & ~kMantissa) : clamped;
 }

@@ -27,6 +27,7 @@ struct Matrix {
 
 struct Wish {
   std::uint64_t workspace = 0;
+  std::uint32_t a_alignment = 256, b_alignment = 256;  // the library's defaults
 };
 
 Description& of(cublasLtMatmulDesc_t handle) { return *reinterpret_cast<Description*>(handle); }
@@ -119,8 +120,8 @@ std::size_t extent_of(const Matrix& matrix) {
          static_cast<std::size_t>(bytes_of(matrix.type));
 }
 
-bool is_usable(const void* data, std::size_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 &&
+bool is_usable(const void* data, std::size_t bytes, std::uint64_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(data) % alignment == 0 &&
          cuda_emulation::is_device_memory(data, bytes);
 }
 
@@ -197,14 +198,23 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* value, std::size_t bytes) {
-  if (attribute != CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return CUBLAS_STATUS_INVALID_VALUE;
-  return set<std::uint64_t>(reinterpret_cast<Wish*>(preference)->workspace, value, bytes);
+  auto& wish = *reinterpret_cast<Wish*>(preference);
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      return set<std::uint64_t>(wish.workspace, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+      return set<std::uint32_t>(wish.a_alignment, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+      return set<std::uint32_t>(wish.b_alignment, value, bytes);
+    default:
+      return CUBLAS_STATUS_INVALID_VALUE;
+  }
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t, int wanted,
+                                              cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* found) {
   *found = 0;
@@ -217,6 +227,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   }
   results[0] = {};
   results[0].workspaceSize = 256;
+  results[0].state = CUBLAS_STATUS_SUCCESS;
+  const Wish& wish = *reinterpret_cast<Wish*>(preference);
+  results[0].algo.data[0] = wish.a_alignment;
+  results[0].algo.data[1] = wish.b_alignment;
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -225,8 +239,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
                               const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
                               cublasLtMatrixLayout_t b_layout, const void* beta, const void*,
                               cublasLtMatrixLayout_t c_layout, void* d,
-                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*,
-                              void* workspace, std::size_t workspace_bytes, cudaStream_t) {
+                              cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              std::size_t workspace_bytes, cudaStream_t) {
   const Description& what = of(description);
   const Matrix& d_matrix = of(d_layout);
   Sizes sizes;
@@ -237,8 +252,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   const bool f64 = what.scale == CUDA_R_64F;
   const double factor = load(alpha, what.scale, 0);
   if (load(beta, what.scale, 0) != 0.0) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (!is_usable(a, extent_of(of(a_layout))) || !is_usable(b, extent_of(of(b_layout))) ||
-      !is_usable(d, extent_of(d_matrix)) ||
+  if (!is_usable(a, extent_of(of(a_layout)), algorithm->data[0]) ||
+      !is_usable(b, extent_of(of(b_layout)), algorithm->data[1]) ||
+      !is_usable(d, extent_of(d_matrix), 256) ||
       (workspace_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/gemm.hpp"
 #include "backend/gemm_block_support.hpp"
+#include "backend/gemm_isas.hpp"
 
 // Each value times each scale, the scales that are no numbers, and what is refused.
 
@@ -35,19 +36,14 @@ void check_values(const Operand& tested, DType one) {
       if (!tested.lies(k_last)) continue;
       const Laid laid = tested.lay(k_last, as_a != k_last);
       const Laid laid_one = as_a ? other.as_b(false) : other.as_a(false);
-      for (const cpu::Isa isa : cpu::available_isas()) {
-        Memory d(DType::f32, tested.rows);
-        cpu::gemm(isa, {.m = as_a ? tested.rows : 1,
-                        .n = as_a ? 1 : tested.rows,
-                        .k = tested.k,
-                        .a = as_a ? laid.operand : laid_one.operand,
-                        .b = as_a ? laid_one.operand : laid.operand,
-                        .d = {.data = d.data()}});
-        INFO(cpu::to_string(isa) << " " << describe(tested.kind) << " with " << to_string(one)
-                                 << (as_a ? " as a" : " as b")
+      INFO(describe(tested.kind) << " with " << to_string(one) << (as_a ? " as a" : " as b")
                                  << (k_last ? ", k last" : ", k first"));
-        CHECK(differing(d, expected) == 0);
-      }
+      check_on_every_isa({.m = as_a ? tested.rows : 1,
+                          .n = as_a ? 1 : tested.rows,
+                          .k = tested.k,
+                          .a = as_a ? laid.operand : laid_one.operand,
+                          .b = as_a ? laid_one.operand : laid.operand},
+                         expected);
     }
   }
 }
@@ -188,16 +184,8 @@ TEST_CASE("gemm blocks: the scale of the tensor is a factor of the sums") {
     const float sum = exact_sum(rows, cols, {a.rows, b.rows, a.k}, true, i / b.rows, i % b.rows);
     expected.push_back(sum * (scale_a.value * scale_b.value));
   }
-  for (const cpu::Isa isa : cpu::available_isas()) {
-    Memory d(DType::f32, a.rows * b.rows);
-    cpu::gemm(isa, {.m = a.rows,
-                    .n = b.rows,
-                    .k = a.k,
-                    .a = laid_a.operand,
-                    .b = laid_b.operand,
-                    .d = {.data = d.data()}});
-    CHECK(differing(d, expected) == 0);
-  }
+  check_on_every_isa({.m = a.rows, .n = b.rows, .k = a.k, .a = laid_a.operand, .b = laid_b.operand},
+                     expected);
 }
 
 TEST_CASE("gemm blocks: nothing to contract, nothing to write") {

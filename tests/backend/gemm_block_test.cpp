@@ -11,6 +11,7 @@
 
 #include "backend/cpu/gemm.hpp"
 #include "backend/gemm_block_support.hpp"
+#include "backend/gemm_isas.hpp"
 
 // Products of block-scaled operands, bit for bit.
 
@@ -71,19 +72,11 @@ void check_product(const Operand& a, const Operand& b, const Options& options = 
     Laid laid_a = a.as_a(transpose_a);
     Laid laid_b = b.as_b(transpose_b);
     laid_a.operand.hadamard = laid_b.operand.hadamard = options.hadamard;
-    for (const cpu::Isa isa : cpu::available_isas()) {
-      Memory d(DType::f32, a.rows * b.rows);
-      cpu::gemm(isa, {.m = a.rows,
-                      .n = b.rows,
-                      .k = a.k,
-                      .a = laid_a.operand,
-                      .b = laid_b.operand,
-                      .d = {.data = d.data()}});
-      INFO(cpu::to_string(isa) << " " << describe(a.kind) << " x " << describe(b.kind) << " "
-                               << a.rows << "x" << b.rows << "x" << a.k << " "
-                               << (transpose_a ? 'T' : 'N') << (transpose_b ? 'T' : 'N'));
-      CHECK(differing(d, expected, options.stride) == 0);
-    }
+    INFO(describe(a.kind) << " x " << describe(b.kind) << " " << a.rows << "x" << b.rows << "x"
+                          << a.k << " " << (transpose_a ? 'T' : 'N') << (transpose_b ? 'T' : 'N'));
+    check_on_every_isa(
+        {.m = a.rows, .n = b.rows, .k = a.k, .a = laid_a.operand, .b = laid_b.operand}, expected,
+        options.stride);
   }
 }
 
@@ -235,17 +228,10 @@ TEST_CASE("gemm blocks: integers are exact") {
     }
     const Laid laid_a = a.operand.as_a(false);
     const Laid laid_b = b.operand.as_b(true);
-    for (const cpu::Isa isa : cpu::available_isas()) {
-      Memory d(DType::f32, size.m * size.n);
-      cpu::gemm(isa, {.m = size.m,
-                      .n = size.n,
-                      .k = size.k,
-                      .a = laid_a.operand,
-                      .b = laid_b.operand,
-                      .d = {.data = d.data()}});
-      INFO(cpu::to_string(isa) << " " << describe(kind));
-      CHECK(differing(d, expected) == 0);
-    }
+    INFO(describe(kind));
+    check_on_every_isa(
+        {.m = size.m, .n = size.n, .k = size.k, .a = laid_a.operand, .b = laid_b.operand},
+        expected);
   }
 }
 

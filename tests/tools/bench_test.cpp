@@ -2,12 +2,10 @@
 #include <cmath>
 #include <cstdint>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <nlohmann/json.hpp>
 
 #include "tools/program.hpp"
 
@@ -16,19 +14,9 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
 /// A measurement of milliseconds: what it finds is of no interest here, what it says of it is.
 json measured(const std::string& arguments) {
-  const ShellResult result = tape8("bench --json - --seconds 0.001 " + arguments);
-  INFO(result.err);
-  CHECK(result.status == 0);
-  return json::parse(result.out);
+  return json_of("bench", "--seconds 0.001 " + arguments);
 }
 
 void check_positive(const json& value) {

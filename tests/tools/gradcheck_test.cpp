@@ -1,11 +1,9 @@
 #include <algorithm>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
-#include <nlohmann/json.hpp>
 
 #include <tape8/backend/info.hpp>
 
@@ -15,20 +13,6 @@ namespace tape8::test {
 namespace {
 
 using nlohmann::json;
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-json json_of(const std::string& arguments) {
-  const ShellResult result = tape8("gradcheck --json - " + arguments);
-  INFO(result.err);
-  CHECK(result.status == 0);
-  return json::parse(result.out);
-}
 
 TEST_CASE("tape8 gradcheck --list: names only, those that match") {
   const ShellResult all = tape8("gradcheck --list");
@@ -74,7 +58,8 @@ TEST_CASE("tape8 gradcheck: a table, the worst case, and the command that repeat
 }
 
 TEST_CASE("tape8 gradcheck --json: every result, and what decided it") {
-  const json document = json_of("--filter '^activation/bf16/(high_precision|current)/swiglu/'");
+  const json document =
+      json_of("gradcheck", "--filter '^activation/bf16/(high_precision|current)/swiglu/'");
   CHECK(document.at("failed") == 0);
   const json& results = document.at("results");
   CHECK(document.at("cases") == results.size());
@@ -111,7 +96,7 @@ TEST_CASE("tape8 gradcheck --json: every result, and what decided it") {
 TEST_CASE("tape8 gradcheck: the seed decides the values, machine and threads do not") {
   const std::string filter = "--filter '^layernorm_dense/bf16/delayed/[^/]*/33x17x9$' ";
   const auto results = [&](const std::string& options) {
-    return json_of(filter + options).at("results");
+    return json_of("gradcheck", filter + options).at("results");
   };
   const json first = results("");
   CHECK(results("") == first);

@@ -2,157 +2,53 @@
 
 #include <cstdint>
 
-#include <tape8/core/activation_type.hpp>
-
+#include "backend/cpu/activation_functions.hpp"
 #include "backend/cpu/cast_kernels.hpp"
-#include "backend/cpu/vector_math.hpp"
 
 namespace tape8::cpu {
 
-/// A function's value and its derivative at the same x.
-template <class V>
-struct ValueAndDerivative {
-  V value;
-  V derivative;
-};
-
-// Each function gives value and derivative together: they share the costly part, and where only one
-// is used the compiler drops the other. Large |x| gives the limits, a NaN gives NaN, in both.
-
-struct LinearFunction {
-  template <class V>
-  [[gnu::always_inline]] ValueAndDerivative<V> operator()(const V& x) const {
-    return {x, select(is_nan(x), x, V(1.0F))};
-  }
-};
-
-struct GeluFunction {
-  /// 0.5 (1 + tanh(u)) = s(2u), which keeps its precision in the negative tail.
-  template <class V>
-  [[gnu::always_inline]] ValueAndDerivative<V> operator()(const V& x) const {
-    constexpr float kLinear = 1.59576912F;   // 2 sqrt(2 / pi)
-    constexpr float kCubic = 0.0713548163F;  // 0.044715 of it
-    constexpr float kLimit = 10.75F;         // 2u is +-106 there, and s 0 or 1
-    const V low = max(V(-kLimit), x);
-    const V bounded = min(V(kLimit), low);
-    const V square = bounded * bounded;
-    const Sigmoid<V> s = sigmoid_within(bounded * fma(square, V(kCubic), V(kLinear)));
-    const V slope = fma(square, V(3.0F * kCubic), V(kLinear));
-    return {low * s.value, fma(bounded * slope, s.derivative, s.value)};
-  }
-};
-
-/// x s(alpha x), alpha > 0.
-struct SwishFunction {
-  float alpha;
+/// An activation of one part: function(x).
+template <class Function, class X>
+struct Activated {
+  Function function;
+  X x;
 
   template <class V>
-  [[gnu::always_inline]] ValueAndDerivative<V> operator()(const V& x) const {
-    constexpr float kLimit = 128.0F;  // s is 0 or 1 there
-    const V z = max(V(-kLimit), min(V(kLimit), V(alpha) * x));
-    const Sigmoid<V> s = sigmoid_within(z);
-    // -Inf would give Inf * 0.
-    return {max(V(-3.40282347e38F), x) * s.value, fma(z, s.derivative, s.value)};
+  [[gnu::always_inline]] V operator()(std::int64_t i) const {
+    return function.value(x.template operator()<V>(i));
   }
 };
 
-struct SigmoidFunction {
-  template <class V>
-  [[gnu::always_inline]] ValueAndDerivative<V> operator()(const V& x) const {
-    const Sigmoid<V> s = sigmoid(x);
-    return {s.value, s.derivative};
-  }
-};
-
-struct ReluFunction {
-  template <class V>
-  [[gnu::always_inline]] ValueAndDerivative<V> operator()(const V& x) const {
-    const V zero(0.0F);
-    const auto off = x <= zero;
-    return {select(off, zero, x), select(off, zero, select(is_nan(x), x, V(1.0F)))};
-  }
-};
-
-struct SquaredReluFunction {
-  template <class V>
-  [[gnu::always_inline]] ValueAndDerivative<V> operator()(const V& x) const {
-    const V zero(0.0F);
-    const V positive = select(x <= zero, zero, x);
-    return {positive * positive, positive + positive};
-  }
-};
-
-struct ClampedSiluFunction {
-  float limit;
-  float alpha;
+template <class Values, class Factors>
+struct Multiplied {
+  Values values;
+  Factors factors;
 
   template <class V>
-  [[gnu::always_inline]] ValueAndDerivative<V> operator()(const V& x) const {
-    const auto swish = SwishFunction{alpha}(min(V(limit), x));
-    const V passed = select(x <= V(limit), swish.derivative, V(0.0F));
-    return {swish.value, select(is_nan(x), x, passed)};
+  [[gnu::always_inline]] V operator()(std::int64_t i) const {
+    return values.template operator()<V>(i) * factors.template operator()<V>(i);
   }
 };
-
-struct ClampedLinearFunction {
-  float limit;
-  float offset;
-
-  template <class V>
-  [[gnu::always_inline]] ValueAndDerivative<V> operator()(const V& x) const {
-    const V clipped = max(V(-limit), min(V(limit), x));
-    const V passed = select(x <= clipped, select(clipped <= x, V(1.0F), V(0.0F)), V(0.0F));
-    return {clipped + V(offset), select(is_nan(x), x, passed)};
-  }
-};
-
-/// Calls visit(function) with the function object of an Act.
-template <class Visit>
-void visit_act(Act act, const ActivationParams& params, const Visit& visit) {
-  const ClampedSwigluParams& clamped = params.clamped_swiglu;
-  switch (act) {
-    case Act::linear:
-      return visit(LinearFunction{});
-    case Act::gelu:
-      return visit(GeluFunction{});
-    case Act::silu:
-      return visit(SwishFunction{1.0F});
-    case Act::sigmoid:
-      return visit(SigmoidFunction{});
-    case Act::relu:
-      return visit(ReluFunction{});
-    case Act::squared_relu:
-      return visit(SquaredReluFunction{});
-    case Act::quick_gelu:
-      return visit(SwishFunction{1.702F});
-    case Act::clamped_silu:
-      return visit(ClampedSiluFunction{clamped.limit, clamped.alpha});
-    case Act::clamped_linear:
-      return visit(ClampedLinearFunction{clamped.limit, clamped.glu_linear_offset});
-  }
-}
 
 /// y *= act(x), or y = act(x) for the first part.
 template <class F>
-[[gnu::flatten]] void apply_act(Act act, const ActivationParams& params, int count, const float* x,
-                                bool first, float* y) {
+void apply_act(Act act, const ActivationParams& params, int count, const float* x, bool first,
+               float* y) {
   visit_act(act, params, [&](const auto& function) {
+    const Activated values{function, MemoryValues<F32Format>{x, 1.0F}};
     if (first) {
-      for_each_vector<F, F::kUnroll>(
-          count, [&]<class V>(int i) { function(V::load(x + i)).value.store(y + i); });
+      write_block<F>(values, count, y);
     } else {
-      for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
-        (V::load(y + i) * function(V::load(x + i)).value).store(y + i);
-      });
+      write_block<F>(Multiplied{MemoryValues<F32Format>{y, 1.0F}, values}, count, y);
     }
   });
 }
 
 /// block *= factors.
 template <class F>
-[[gnu::flatten]] void multiply_block(const float* factors, int count, float* block) {
-  for_each_vector<F, F::kUnroll>(
-      count, [&]<class V>(int i) { (V::load(block + i) * V::load(factors + i)).store(block + i); });
+void multiply_block(const float* factors, int count, float* block) {
+  using Values = MemoryValues<F32Format>;
+  write_block<F>(Multiplied{Values{block, 1.0F}, Values{factors, 1.0F}}, count, block);
 }
 
 /// The same for part p, which may be a user's.
@@ -167,11 +63,35 @@ void apply_part(const ActivationParts& parts, int p, const ActivationParams& par
   multiply_block<F>(value.values, count, y);
 }
 
+/// Writes y, whole vectors of them, of one function of x, times gate if there is one.
+template <class F, class X>
+void write_simple(Act act, const ActivationParams& params, X x, const X* gate, int count,
+                  float* y) {
+  visit_act(act, params, [&]<class Function>(const Function& function) {
+    const Activated<Function, X> values{function, x};
+    if (gate == nullptr) {
+      write_block<F>(values, count, y);
+    } else {
+      write_block<F>(Multiplied<Activated<Function, X>, X>{values, *gate}, count, y);
+    }
+  });
+}
+
 /// `count` values of y, to the next whole vector, from x at an offset and cols further for each
 /// part.
 template <class F>
 void activation_block(const ActivationArgs& args, const ActivationParts& parts,
                       std::int64_t x_offset, int count, float* y) {
+  const bool gated =
+      parts.count == 2 && parts.customs[1] == nullptr && parts.acts[1] == Act::linear;
+  const bool simple = parts.customs[0] == nullptr && (parts.count == 1 || gated);
+  if (simple && args.x.dtype == DType::bf16 && count % F::kLanes == 0) {
+    using X = MemoryValues<Bf16Format>;
+    const auto* x = static_cast<const std::uint16_t*>(args.x.data) + x_offset;
+    const X gate{x + (gated ? args.cols : 0), 1.0F};
+    return write_simple<F>(parts.acts[0], args.params, X{x, 1.0F}, gated ? &gate : nullptr, count,
+                           y);
+  }
   Block x;
   for (int p = 0; p < parts.count; ++p) {
     load_block<F>(args.x, x_offset + p * args.cols, count, x.values);
@@ -197,27 +117,39 @@ void activation_tile(const ActivationArgs& args, const ActivationParts& parts, T
   });
 }
 
+template <class F, class Function>
+[[gnu::flatten]] void write_derivative(Function function, int count, const float* x,
+                                       const float* dy, float* dx) {
+  for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
+    (V::load(dy + i) * function.both(V::load(x + i)).derivative).store(dx + i);
+  });
+}
+
+template <class F, class Function>
+[[gnu::flatten]] void write_both(Function function, int count, const float* x, const float* dy,
+                                 float* value, float* dx) {
+  for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
+    const auto result = function.both(V::load(x + i));
+    (V::load(dy + i) * result.derivative).store(dx + i);
+    result.value.store(value + i);
+  });
+}
+
 /// dx = dy * act'(x).
 template <class F>
-[[gnu::flatten]] void apply_derivative(Act act, const ActivationParams& params, int count,
-                                       const float* x, const float* dy, float* dx) {
-  visit_act(act, params, [&](const auto& function) {
-    for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
-      (V::load(dy + i) * function(V::load(x + i)).derivative).store(dx + i);
-    });
+void apply_derivative(Act act, const ActivationParams& params, int count, const float* x,
+                      const float* dy, float* dx) {
+  visit_act(act, params, [&]<class Function>(const Function& function) {
+    write_derivative<F>(function, count, x, dy, dx);
   });
 }
 
 /// value = act(x), dx = dy * act'(x); value may be x.
 template <class F>
-[[gnu::flatten]] void apply_both(Act act, const ActivationParams& params, int count, const float* x,
-                                 const float* dy, float* value, float* dx) {
-  visit_act(act, params, [&](const auto& function) {
-    for_each_vector<F, F::kUnroll>(count, [&]<class V>(int i) {
-      const auto result = function(V::load(x + i));
-      (V::load(dy + i) * result.derivative).store(dx + i);
-      result.value.store(value + i);
-    });
+void apply_both(Act act, const ActivationParams& params, int count, const float* x, const float* dy,
+                float* value, float* dx) {
+  visit_act(act, params, [&]<class Function>(const Function& function) {
+    write_both<F>(function, count, x, dy, value, dx);
   });
 }
 

@@ -36,6 +36,11 @@ void fill_tail(float* block, int count, float value) {
   for (int i = count; i % F::kLanes != 0; ++i) block[i] = value;
 }
 
+template <class F>
+AmaxBits larger(AmaxBits a, AmaxBits b) {
+  return a > b ? a : b;
+}
+
 /// The largest magnitude of vectors of either width.
 template <class F>
 struct VectorAmax {
@@ -174,6 +179,49 @@ AmaxBits store_block(float* block, const Output& y, std::int64_t offset, int cou
   });
 }
 
+/// Writes `count` values, to the next whole vector, that value.operator()<V>(i) gives. They are a
+/// copy, which no store can change.
+template <class F, class Value>
+[[gnu::flatten]] void write_block(Value value, int count, float* to) {
+  for_each_vector<F, F::kUnroll>(
+      count, [&]<class V>(int i) { value.template operator()<V>(i).store(to + i); });
+}
+
+/// The same as type To, and nothing past them; the amax of these alone.
+template <class F, class To, class Value>
+[[gnu::flatten]] AmaxBits store_values_as(Value value, int count, typename To::Storage* to,
+                                          float scale) {
+  const int whole = count - count % F::kLanes;
+  const AmaxBits amax = store_vectors<F, To, true>(value, whole, to, scale);
+  if (whole == count) return amax;
+  float last[F::kLanes];
+  value.template operator()<F>(whole).store(last);
+  return larger<F>(amax,
+                   convert<F, F32Format, To, true>(last, to + whole, count - whole, 1.0F, scale));
+}
+
+template <class F, class Value>
+[[gnu::flatten]] AmaxBits amax_of_values(Value value, int count) {
+  const int whole = count - count % F::kLanes;
+  VectorAmax<F> amax;
+  for_each_vector<F, F::kUnroll>(
+      whole, [&]<class V>(int i) { amax.add(magnitude(value.template operator()<V>(i))); });
+  if (whole == count) return amax.total();
+  float last[F::kLanes];
+  value.template operator()<F>(whole).store(last);
+  return larger<F>(amax.total(), block_amax<F>(last, count - whole));
+}
+
+/// Stores the values as values [offset, offset + count) of y.
+template <class F, class Value>
+AmaxBits store_values(const Value& value, const Output& y, std::int64_t offset, int count) {
+  if (y.data == nullptr) return y.amax == nullptr ? 0 : amax_of_values<F>(value, count);
+  return visit_format(y.dtype, [&]<class To>() {
+    auto* to = static_cast<typename To::Storage*>(y.data) + offset;
+    return store_values_as<F, To>(value, count, to, factor<F>(y.scale));
+  });
+}
+
 /// Copies a block, and nothing past it.
 template <class F>
 void copy_block(const float* block, int count, float* to) {
@@ -191,11 +239,6 @@ template <class F>
 template <class F>
 void clear_sums(float* sums, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += F::kLanes) F(0.0F).store(sums + i);
-}
-
-template <class F>
-AmaxBits larger(AmaxBits a, AmaxBits b) {
-  return a > b ? a : b;
 }
 
 /// Calls body(row, column, count) for each block of the tile, in row order.

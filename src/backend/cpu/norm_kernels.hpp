@@ -132,44 +132,6 @@ struct NormalizedBlock {
   }
 };
 
-/// Writes `count` values to f32.
-template <class F>
-[[gnu::flatten]] void copy_values(NormalizedBlock block, int count, float* to) {
-  const int whole = count - count % F::kLanes;
-  store_any<F, F32Format, false>(block, 0, whole, to, 1.0F);
-  if (whole == count) return;
-  float last[F::kLanes];
-  block.template operator()<F>(whole).store(last);
-  __builtin_memcpy(to + whole, last, static_cast<std::size_t>(count - whole) * sizeof(float));
-}
-
-/// The block is a copy, which no store can change.
-template <class F, class To>
-[[gnu::flatten]] AmaxBits store_normalized(NormalizedBlock block, int count,
-                                           typename To::Storage* to, float scale) {
-  return store_vectors<F, To, true>(block, count, to, scale);
-}
-
-/// Stores `count` values as values [offset, offset + count) of y.
-template <class F>
-AmaxBits store_values(const NormalizedBlock& block, const Output& y, std::int64_t offset,
-                      int count) {
-  const int whole = y.data == nullptr ? 0 : count - count % F::kLanes;
-  AmaxBits amax = 0;
-  if (whole > 0) {
-    amax = visit_format(y.dtype, [&]<class To>() {
-      auto* to = static_cast<typename To::Storage*>(y.data) + offset;
-      return store_normalized<F, To>(block, whole, to, factor<F>(y.scale));
-    });
-  }
-  if (whole == count) return amax;
-  RowBlock rest;
-  const NormalizedBlock last{block.normalizer, block.gamma + whole, block.beta + whole,
-                             block.x + whole};
-  copy_values<F>(last, count - whole, rest.values);
-  return larger<F>(amax, store_block<F>(rest.values, y, offset + whole, count - whole));
-}
-
 /// Calls store(values, row, column, count) with the NormalizedBlock of each block of the rows.
 /// Their normalizers go to `normalizers` (null: not wanted), or are there.
 template <class F, class Store>
@@ -221,7 +183,7 @@ template <class F>
 void norm_tile(const NormArgs& args, Tile tile, TileValues to, Normalizer* rows, bool rows_known) {
   normalize_rows<F>(args, tile.rows, rows, rows_known,
                     [&](const NormalizedBlock& values, std::int64_t r, std::int64_t c, int count) {
-                      copy_values<F>(values, count, tile_place<F>(to, tile, r, c));
+                      write_block<F>(values, count, tile_place<F>(to, tile, r, c));
                     });
 }
 

@@ -2,28 +2,48 @@
 
 namespace tape8::cpu {
 
-/// e^x for x from -150 to 90, within 1.01 ulp, denormal results rounded once; NaN stays. Below -104
-/// it is 0.
-template <class F>
-[[gnu::always_inline]] inline F exp_within(const F& x) {
-  // x = n ln2 + r: adding 1.5 * 2^23 rounds to a whole n; n times the first part of ln2 is exact.
-  const F round(12582912.0F);
-  const F n = fma(x, F(1.44269504F), round) - round;
-  const F r = fma(n, F(-0x1.7F7D1Cp-20F), fma(n, F(-0x1.62E4p-1F), x));
-  // Minimax polynomial of (e^r - 1 - r) / r^2 on [-ln2/2, ln2/2].
-  F p = fma(r, F(0x1.6A23D0p-10F), F(0x1.123A20p-7F));
+/// The sum of whole steps n and a rest, e^x = 2^n e^r, is what the functions below make of x:
+/// adding 1.5 * 2^23 rounds to a whole n.
+inline constexpr float kRoundToWhole = 12582912.0F;
+inline constexpr float kLog2E = 1.44269504F;
+
+/// e^(sign r) for r in [-ln2/2, ln2/2], sign +-1: 1 + sign r + r^2 p, p a minimax polynomial.
+template <int kSign, class F>
+[[gnu::always_inline]] inline F exp_of_rest(const F& r) {
+  constexpr float sign = kSign;
+  F p = fma(r, F(0x1.6A23D0p-10F), F(sign * 0x1.123A20p-7F));
   p = fma(r, p, F(0x1.5558F2p-5F));
-  p = fma(r, p, F(0x1.555492p-3F));
+  p = fma(r, p, F(sign * 0x1.555492p-3F));
   p = fma(r, p, F(0x1.FFFFFCp-2F));
-  p = fma(r * r, p, r) + F(1.0F);
-  return scale_exponent(p, n);
+  p = fma(r, p, F(sign));
+  return fma(r, p, F(1.0F));
 }
 
-/// e^x for any x; past 88.7 it is Inf.
+/// e^x within 1.01 ulp, denormal results rounded once; NaN stays. Past 88.7 it is Inf, below -104
+/// 0.
 template <class F>
 [[gnu::always_inline]] inline F exp(const F& x) {
   // A NaN is the second operand and wins.
-  return exp_within(max(F(-110.0F), min(F(90.0F), x)));
+  const F bounded = max(F(-110.0F), min(F(90.0F), x));
+  const F n = fma(bounded, F(kLog2E), F(kRoundToWhole)) - F(kRoundToWhole);
+  // n times the first part of ln2 is exact.
+  const F r = fma(n, F(-0x1.7F7D1Cp-20F), fma(n, F(-0x1.62E4p-1F), bounded));
+  return scale_exponent(exp_of_rest<1>(r), n);
+}
+
+/// e^-x 2^kExponent for x in +-kExpMinusLimit, past which e^-x counts as Inf or 0.
+inline constexpr float kExpMinusLimit = 104.25F;
+template <int kExponent, class F>
+[[gnu::always_inline]] inline F exp_minus(const F& x) {
+  const F rounded = fma(x, F(-kLog2E), F(kRoundToWhole));
+  // e^-x = 2^n e^-r. With ln2 in one part r errs by 2e-9 n, an ulp of the result for x = 40.
+  const F r = fma(rounded - F(kRoundToWhole), F(0.693147182F), x);
+  return scale_exponent(exp_of_rest<-1>(r), rounded - F(kRoundToWhole - float{kExponent}));
+}
+
+template <class F>
+[[gnu::always_inline]] inline F exp_minus_bounded(const F& x) {
+  return max(F(-kExpMinusLimit), min(F(kExpMinusLimit), x));
 }
 
 /// The logistic function and what its derivative needs.
@@ -33,21 +53,16 @@ struct Sigmoid {
   F derivative;  // s(x) (1 - s(x)), without cancellation
 };
 
-/// Of x from -150 to 150: from +-104 on it is 0 or 1. With t = e^-|x| nothing overflows: s = 1 / (1
-/// + t), or t / (1 + t) for negative x.
-template <class F>
-[[gnu::always_inline]] inline Sigmoid<F> sigmoid_within(const F& x) {
-  const F zero(0.0F), one(1.0F);
-  const F t = exp_within(min(x, zero - x));
-  const F q = one / (one + t);
-  const F tq = t * q;
-  return {select(x <= zero, tq, q), tq * q};
-}
-
-/// Of any x.
+/// Of x in +-kExpMinusLimit. s = c / (c + c e^-x), where c keeps c e^-x finite; a derivative below
+/// 2^-103 loses precision, from x = 88 on it is 0.
 template <class F>
 [[gnu::always_inline]] inline Sigmoid<F> sigmoid(const F& x) {
-  return sigmoid_within(max(F(-110.0F), min(F(110.0F), x)));
+  constexpr int kExponent = -23;
+  const F c(0x1p-23F);
+  const F t = exp_minus<kExponent>(x);
+  const F inverse = F(1.0F) / (c + t);
+  const F value = c * inverse;
+  return {value, t * inverse * value};
 }
 
 }  // namespace tape8::cpu

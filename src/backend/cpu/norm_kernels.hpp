@@ -47,7 +47,7 @@ struct CenteredSums {
     for_each_vector<F, RowSum<F>::kWidth>(count, [&]<class V>(int i) {
       const V centered = V::load(x + i) - V(center);
       sum.add(centered, i);
-      squares.add(centered * centered, i);
+      squares.add_product(centered, centered, i);
     });
     first += sum.total();
     second += squares.total();
@@ -202,7 +202,7 @@ struct BackwardSums {
       const V dev = V::load(x + i) - V(center);
       const V scaled = V::load(dy + i) * V::load(gamma + i);
       g_sum.add(scaled, i);
-      product_sum.add(scaled * dev, i);
+      product_sum.add_product(scaled, dev, i);
       centered_sum.add(dev, i);
     });
     g += g_sum.total();

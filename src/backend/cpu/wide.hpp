@@ -193,6 +193,13 @@ class RowSum {
     F& lane = lanes_.part[i / F::kLanes % kWidth];
     lane = lane + value;
   }
+  void add_product(const WideFloat<F, kWidth>& a, const WideFloat<F, kWidth>& b, int) {
+    lanes_ = fma(a, b, lanes_);
+  }
+  void add_product(const F& a, const F& b, int i) {
+    F& lane = lanes_.part[i / F::kLanes % kWidth];
+    lane = fma(a, b, lane);
+  }
   float total() const {
     const auto& p = lanes_.part;
     return reduce_add((p[0] + p[1]) + (p[2] + p[3]));

@@ -135,6 +135,7 @@ TEST_CASE("norm: forward and backward against float64") {
     }
     check({.type = type, .rows = 2, .cols = 9000, .zero_centered_gamma = true});
     check({.type = type, .rows = 1100, .cols = 40});
+    check({.type = type, .rows = 70, .cols = 250});
   }
 }
 

@@ -35,86 +35,152 @@ struct Affine {
   }
 };
 
-/// sums of (x - center) and of its square over a block; x's tail is overwritten.
+/// Sums of (x - center) and of its square over a block, 16 of each; x's tail is overwritten.
 template <class F>
 struct CenteredSums {
-  float first = 0.0F;
-  float second = 0.0F;
+  F first, second;
 
-  [[gnu::flatten]] void add(float* x, int count, float center) {
+  [[gnu::flatten]] CenteredSums(float* x, int count, float center) {
     fill_tail<F>(x, count, center);
     RowSum<F> sum, squares;
-    for_each_vector<F, RowSum<F>::kWidth>(count, [&]<class V>(int i) {
-      const V centered = V::load(x + i) - V(center);
-      sum.add(centered, i);
-      squares.add_product(centered, centered, i);
-    });
-    first += sum.total();
-    second += squares.total();
+    for_each_summed<F>(
+        count, [&]<class V, int kPart>(int i) __attribute__((always_inline)) {
+          const V centered = V::load(x + i) - V(center);
+          sum.template add<kPart>(centered);
+          squares.template add_product<kPart>(centered, centered);
+        });
+    first = sum.lanes();
+    second = squares.lanes();
   }
 };
 
-/// load_block() and the sum of its values.
+/// load_block() and 16 sums of its values.
 template <class F, class From>
-[[gnu::flatten]] float load_and_sum_as(const typename From::Storage* from, int count,
-                                       float scale_inv, float* block) {
-  RowSum<F> sum;
-  const auto take = [&]<class V>(const typename From::Storage* memory, int i) {
-    V x = From::template load<V>(memory);
-    if constexpr (From::kScaled) x = x * V(scale_inv);
-    x.store(block + i);
-    sum.add(x, i);
-  };
+[[gnu::flatten]] F load_and_sum_as(const typename From::Storage* from, int count, float scale_inv,
+                                   float* block) {
+  typename From::Storage last[F::kLanes] = {};
   const int whole = count - count % F::kLanes;
-  for_each_vector<F, RowSum<F>::kWidth>(
-      whole, [&]<class V>(int i) { take.template operator()<V>(from + i, i); });
-  if (whole < count) {
-    typename From::Storage last[F::kLanes] = {};
-    __builtin_memcpy(last, from + whole, static_cast<std::size_t>(count - whole) * sizeof(*from));
-    take.template operator()<F>(last, whole);
-  }
-  return sum.total();
+  __builtin_memcpy(last, from + whole, static_cast<std::size_t>(count - whole) * sizeof(*from));
+  RowSum<F> sum;
+  for_each_summed<F>(
+      count, [&]<class V, int kPart>(int i) __attribute__((always_inline)) {
+        V x = From::template load<V>(i + V::kLanes <= count ? from + i : last);
+        if constexpr (From::kScaled) x = x * V(scale_inv);
+        x.store(block + i);
+        sum.template add<kPart>(x);
+      });
+  return sum.lanes();
 }
 
 template <class F>
-float load_and_sum(const Input& x, std::int64_t offset, int count, float* block) {
+F load_and_sum(const Input& x, std::int64_t offset, int count, float* block) {
   return visit_format(x.dtype, [&]<class From>() {
     const auto* from = static_cast<const typename From::Storage*>(x.data) + offset;
     return load_and_sum_as<F, From>(from, count, factor<F>(x.scale_inv), block);
   });
 }
 
-/// Statistics of one row; read(column, count) makes x the block's values, read_sum(column, count)
-/// too, and gives their sum.
-template <class F, class Read, class ReadSum>
-Normalizer row_statistics(const NormArgs& args, float* x, const Read& read,
-                          const ReadSum& read_sum) {
-  const float count = static_cast<float>(args.cols > 0 ? args.cols : 1);
+inline float square_root(float x) { return __builtin_sqrtf(x); }
+template <class F>
+F square_root(const F& x) {
+  return sqrt(x);
+}
+
+/// NaN stays.
+inline float not_below_zero(float x) { return x < 0.0F ? 0.0F : x; }
+template <class F>
+F not_below_zero(const F& x) {
+  return max(F(0.0F), x);
+}
+
+/// Normalizers of one row, or of one in each lane.
+template <class T>
+struct Normalizers {
+  T center, rsigma, shift;
+
+  /// From the mean (layernorm) and the sums of x - mean and of its square.
+  Normalizers(const NormArgs& args, const T& mean, const T& first, const T& second) {
+    const T count(static_cast<float>(args.cols > 0 ? args.cols : 1)), zero(0.0F);
+    T variance = second / count, rest = zero;
+    center = zero;
+    if (args.type == NormType::layernorm) {
+      // The sum of the deviations corrects the mean: it is zero but for the mean's rounding.
+      const T correction = first / count;
+      variance = not_below_zero(variance - correction * correction);
+      center = mean + correction;
+      rest = correction - (center - mean);
+    }
+    rsigma = T(1.0F) / square_root(variance + T(args.epsilon));
+    shift = zero - rest * rsigma;
+  }
+};
+
+/// The normalizer of a row, of which x holds the last block.
+template <class F>
+Normalizer load_row(const NormArgs& args, std::int64_t row, float* x) {
   float mean = 0.0F;
   if (args.type == NormType::layernorm) {
-    float sum = 0.0F;
-    for_each_row_block<F>(args.cols, [&](std::int64_t c, int n) { sum += read_sum(c, n); });
-    mean = sum / count;
+    for_each_row_block<F>(args.cols, [&](std::int64_t c, int count) {
+      mean += reduce_add(load_and_sum<F>(args.x, row * args.cols + c, count, x));
+    });
+    mean = mean / static_cast<float>(args.cols > 0 ? args.cols : 1);
   }
-  CenteredSums<F> sums;
-  for_each_row_block<F>(args.cols, [&](std::int64_t c, int n) {
-    read(c, n);
-    sums.add(x, n, mean);
+  const bool loaded = args.type == NormType::layernorm && args.cols <= kRowBlock;
+  float first = 0.0F, second = 0.0F;
+  for_each_row_block<F>(args.cols, [&](std::int64_t c, int count) {
+    if (!loaded) load_block<F>(args.x, row * args.cols + c, count, x);
+    const CenteredSums<F> centered(x, count, mean);
+    first += reduce_add(centered.first);
+    second += reduce_add(centered.second);
   });
-  float variance = sums.second / count;
-  Normalizer result;
-  float rest = 0.0F;
-  if (args.type == NormType::layernorm) {
-    // The sum of the deviations corrects the mean: it is zero but for the mean's rounding.
-    const float correction = sums.first / count;
-    const float exact = variance - correction * correction;
-    variance = exact > 0.0F || exact != exact ? exact : 0.0F;
-    result.center = mean + correction;
-    rest = correction - (result.center - mean);
+  const Normalizers<float> n(args, mean, first, second);
+  return {n.center, n.rsigma, n.shift};
+}
+
+/// The same of up to 16 short rows, which x receives `stride` apart: what remains of their sums is
+/// added up for all of them together.
+template <class F>
+void load_rows(const NormArgs& args, Range rows, std::int64_t stride, float* x,
+               Normalizer* normalizers) {
+  const int cols = static_cast<int>(args.cols), count = static_cast<int>(rows.end - rows.begin);
+  F sums[F::kLanes], squares[F::kLanes];
+  for (int i = 0; i < F::kLanes; ++i) sums[i] = squares[i] = F(0.0F);
+  for (int i = 0; i < count; ++i) {
+    sums[i] = load_and_sum<F>(args.x, (rows.begin + i) * args.cols, cols, x + i * stride);
   }
-  result.rsigma = 1.0F / __builtin_sqrtf(variance + args.epsilon);
-  result.shift = 0.0F - rest * result.rsigma;
-  return result;
+  F mean(0.0F);
+  if (args.type == NormType::layernorm) {
+    mean = reduce_add_each(sums) / F(static_cast<float>(cols > 0 ? cols : 1));
+  }
+  float means[F::kLanes];
+  mean.store(means);
+  for (int i = 0; i < count; ++i) {
+    const CenteredSums<F> centered(x + i * stride, cols, means[i]);
+    sums[i] = centered.first;
+    squares[i] = centered.second;
+  }
+  const Normalizers<F> n(args, mean, reduce_add_each(sums), reduce_add_each(squares));
+  float centers[F::kLanes], rsigmas[F::kLanes], shifts[F::kLanes];
+  n.center.store(centers);
+  n.rsigma.store(rsigmas);
+  n.shift.store(shifts);
+  for (int i = 0; i < count; ++i) normalizers[i] = {centers[i], rsigmas[i], shifts[i]};
+}
+
+/// Short rows are held as f32 together.
+struct RowGroup {
+  std::int64_t stride;  // from row to row
+  std::int64_t rows;
+};
+
+template <class F>
+RowGroup row_group(std::int64_t cols) {
+  constexpr std::int64_t kMostValues = 1024;
+  constexpr std::int64_t kLeastRows = 4;  // fewer have their sums added up faster one by one
+  const std::int64_t vectors = cols > 0 ? (cols + F::kLanes - 1) / F::kLanes : 1;
+  const std::int64_t stride = vectors * F::kLanes;
+  const std::int64_t fit = kMostValues / stride;
+  return {stride, fit < kLeastRows ? 1 : fit < F::kLanes ? fit : F::kLanes};
 }
 
 /// Values of a block of a row, xhat gamma + beta.
@@ -139,31 +205,28 @@ void normalize_rows(const NormArgs& args, Range rows, Normalizer* normalizers, b
                     const Store& store) {
   RowBlock x, gamma, beta;
   const bool one_block = args.cols <= kRowBlock;
+  const RowGroup group = row_group<F>(args.cols);
   const Affine<F> affine{static_cast<const float*>(args.gamma),
                          static_cast<const float*>(args.beta),
                          args.zero_centered_gamma ? 1.0F : 0.0F};
   if (one_block) affine.load(0, static_cast<int>(args.cols), gamma.values, beta.values);
-  for (std::int64_t r = rows.begin; r < rows.end; ++r) {
-    bool loaded = false;
-    const auto read = [&](std::int64_t c, int count) {
-      if (loaded && one_block) return;
-      load_block<F>(args.x, r * args.cols + c, count, x.values);
-      loaded = true;
-    };
-    const auto read_sum = [&](std::int64_t c, int count) {
-      loaded = true;
-      return load_and_sum<F>(args.x, r * args.cols + c, count, x.values);
-    };
-    Normalizer* const kept = normalizers == nullptr ? nullptr : normalizers + (r - rows.begin);
-    const Normalizer n = known ? *kept : row_statistics<F>(args, x.values, read, read_sum);
-    if (kept != nullptr) *kept = n;
-    if (args.mu != nullptr) static_cast<float*>(args.mu)[r] = n.center;
-    if (args.rsigma != nullptr) static_cast<float*>(args.rsigma)[r] = n.rsigma;
-    for_each_row_block<F>(args.cols, [&](std::int64_t c, int count) {
-      read(c, count);
-      if (!one_block) affine.load(c, count, gamma.values, beta.values);
-      store(NormalizedBlock{n, gamma.values, beta.values, x.values}, r, c, count);
-    });
+  for (std::int64_t begin = rows.begin; begin < rows.end; begin += group.rows) {
+    const std::int64_t end = begin + group.rows < rows.end ? begin + group.rows : rows.end;
+    Normalizer own[F::kLanes];
+    Normalizer* const n = normalizers == nullptr ? own : normalizers + (begin - rows.begin);
+    if (!known && group.rows == 1) n[0] = load_row<F>(args, begin, x.values);
+    if (!known && group.rows > 1) load_rows<F>(args, {begin, end}, group.stride, x.values, n);
+    for (std::int64_t r = begin; r < end; ++r) {
+      const Normalizer& normalizer = n[r - begin];
+      if (args.mu != nullptr) static_cast<float*>(args.mu)[r] = normalizer.center;
+      if (args.rsigma != nullptr) static_cast<float*>(args.rsigma)[r] = normalizer.rsigma;
+      for_each_row_block<F>(args.cols, [&](std::int64_t c, int count) {
+        float* const values = x.values + (one_block ? (r - begin) * group.stride : 0);
+        if (known || !one_block) load_block<F>(args.x, r * args.cols + c, count, values);
+        if (!one_block) affine.load(c, count, gamma.values, beta.values);
+        store(NormalizedBlock{normalizer, gamma.values, beta.values, values}, r, c, count);
+      });
+    }
   }
 }
 
@@ -198,13 +261,14 @@ struct BackwardSums {
                             float center) {
     fill_tail<F>(x, count, center);
     RowSum<F> g_sum, product_sum, centered_sum;
-    for_each_vector<F, RowSum<F>::kWidth>(count, [&]<class V>(int i) {
-      const V dev = V::load(x + i) - V(center);
-      const V scaled = V::load(dy + i) * V::load(gamma + i);
-      g_sum.add(scaled, i);
-      product_sum.add_product(scaled, dev, i);
-      centered_sum.add(dev, i);
-    });
+    for_each_summed<F>(
+        count, [&]<class V, int kPart>(int i) __attribute__((always_inline)) {
+          const V dev = V::load(x + i) - V(center);
+          const V scaled = V::load(dy + i) * V::load(gamma + i);
+          g_sum.template add<kPart>(scaled);
+          product_sum.template add_product<kPart>(scaled, dev);
+          centered_sum.template add<kPart>(dev);
+        });
     g += g_sum.total();
     g_centered += product_sum.total();
     centered += centered_sum.total();

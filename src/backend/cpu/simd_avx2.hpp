@@ -262,6 +262,12 @@ struct Float {
     const __m128 w2 = _mm_add_ps(w4, _mm_movehl_ps(w4, w4));
     return _mm_cvtss_f32(_mm_add_ss(w2, _mm_movehdup_ps(w2)));
   }
+  /// Lane i is reduce_add(rows[i]).
+  friend Float reduce_add_each(const Float (&rows)[kLanes]) {
+    float sums[kLanes];
+    for (int i = 0; i < kLanes; ++i) sums[i] = reduce_add(rows[i]);
+    return load(sums);
+  }
   friend float reduce_max(Float a) {
     const __m256 w8 = _mm256_max_ps(a.lo, a.hi);
     const __m128 w4 = _mm_max_ps(_mm256_castps256_ps128(w8), _mm256_extractf128_ps(w8, 1));

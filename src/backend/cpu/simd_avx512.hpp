@@ -214,6 +214,29 @@ struct Float {
     const __m128 w2 = _mm_add_ps(w4, _mm_movehl_ps(w4, w4));
     return _mm_cvtss_f32(_mm_add_ss(w2, _mm_movehdup_ps(w2)));
   }
+  /// Lane i is reduce_add(rows[i]): vectors are folded two by two until one is left.
+  friend Float reduce_add_each(const Float (&rows)[16]) {
+    __m512 halves[8];  // of rows i and i + 4 for even halves, i + 8 and i + 12 for odd ones
+    for (int i = 0; i < 8; ++i) {
+      const __m512 a = rows[i / 2 + i % 2 * 8].v, b = rows[i / 2 + i % 2 * 8 + 4].v;
+      halves[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, _MM_SHUFFLE(1, 0, 1, 0)),
+                                _mm512_shuffle_f32x4(a, b, _MM_SHUFFLE(3, 2, 3, 2)));
+    }
+    __m512 quarters[4];  // of rows i, i + 4, i + 8, i + 12
+    for (int i = 0; i < 4; ++i) {
+      const __m512 a = halves[2 * i], b = halves[2 * i + 1];
+      quarters[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, _MM_SHUFFLE(2, 0, 2, 0)),
+                                  _mm512_shuffle_f32x4(a, b, _MM_SHUFFLE(3, 1, 3, 1)));
+    }
+    // Lanes i and i + 2 of a quarter, then those next to each other.
+    const auto fold = [](__m512 a, __m512 b) {
+      return _mm512_add_ps(_mm512_shuffle_ps(a, b, _MM_SHUFFLE(1, 0, 1, 0)),
+                           _mm512_shuffle_ps(a, b, _MM_SHUFFLE(3, 2, 3, 2)));
+    };
+    const __m512 low = fold(quarters[0], quarters[1]), high = fold(quarters[2], quarters[3]);
+    return _mm512_add_ps(_mm512_shuffle_ps(low, high, _MM_SHUFFLE(2, 0, 2, 0)),
+                         _mm512_shuffle_ps(low, high, _MM_SHUFFLE(3, 1, 3, 1)));
+  }
   friend float reduce_max(Float a) { return _mm512_reduce_max_ps(a.v); }
 };
 

@@ -250,6 +250,12 @@ struct Float {
     }
     return a.v[0];
   }
+  /// Lane i is reduce_add(rows[i]).
+  friend Float reduce_add_each(const Float (&rows)[kLanes]) {
+    float sums[kLanes];
+    for (int i = 0; i < kLanes; ++i) sums[i] = reduce_add(rows[i]);
+    return load(sums);
+  }
   friend float reduce_max(Float a) {
     float largest = a.v[0];
     for (int i = 1; i < kLanes; ++i) largest = a.v[i] > largest ? a.v[i] : largest;

@@ -22,11 +22,12 @@ template <class F>
 [[gnu::flatten]] float exponentiate(float* x, int count, float shift) {
   fill_tail<F>(x, count, -kInfinity);
   RowSum<F> sum;
-  for_each_vector<F, RowSum<F>::kWidth>(count, [&]<class V>(int i) {
-    const V e = exp(V::load(x + i) - V(shift));
-    e.store(x + i);
-    sum.add(e, i);
-  });
+  for_each_summed<F>(
+      count, [&]<class V, int kPart>(int i) __attribute__((always_inline)) {
+        const V e = exp(V::load(x + i) - V(shift));
+        e.store(x + i);
+        sum.template add<kPart>(e);
+      });
   return sum.total();
 }
 

@@ -186,27 +186,48 @@ template <class F, int N, class Body>
 template <class F>
 class RowSum {
  public:
-  static constexpr int kWidth = 4;
+  using Wide = WideFloat<F, 4>;
 
-  void add(const WideFloat<F, kWidth>& value, int) { lanes_ = lanes_ + value; }
-  void add(const F& value, int i) {
-    F& lane = lanes_.part[i / F::kLanes % kWidth];
-    lane = lane + value;
+  /// Of four vectors, or of the one that is part kPart of the last, incomplete four.
+  template <int kPart>
+  [[gnu::always_inline]] void add(const Wide& value) {
+    lanes_ = lanes_ + value;
   }
-  void add_product(const WideFloat<F, kWidth>& a, const WideFloat<F, kWidth>& b, int) {
+  template <int kPart>
+  [[gnu::always_inline]] void add(const F& value) {
+    last_.part[kPart] = value;
+  }
+  template <int kPart>
+  [[gnu::always_inline]] void add_product(const Wide& a, const Wide& b) {
     lanes_ = fma(a, b, lanes_);
   }
-  void add_product(const F& a, const F& b, int i) {
-    F& lane = lanes_.part[i / F::kLanes % kWidth];
-    lane = fma(a, b, lane);
+  template <int kPart>
+  [[gnu::always_inline]] void add_product(const F& a, const F& b) {
+    last_.part[kPart] = a * b;
   }
-  float total() const {
-    const auto& p = lanes_.part;
-    return reduce_add((p[0] + p[1]) + (p[2] + p[3]));
+  /// 16 sums, which reduce_add() makes one of.
+  [[gnu::always_inline]] F lanes() const {
+    const Wide sums = lanes_ + last_;
+    return (sums.part[0] + sums.part[1]) + (sums.part[2] + sums.part[3]);
   }
+  float total() const { return reduce_add(lanes()); }
 
  private:
-  WideFloat<F, kWidth> lanes_{0.0F};
+  Wide lanes_{0.0F};
+  Wide last_{0.0F};  // apart, or the compiler keeps the others in memory
 };
+
+/// Calls body.template operator()<V, kPart>(i) for vectors that a RowSum adds up: as
+/// for_each_vector() does, kPart being where a single one belongs.
+template <class F, class Body>
+[[gnu::always_inline]] inline void for_each_summed(int count, const Body& body) {
+  using Wide = typename RowSum<F>::Wide;
+  int i = 0;
+  for (; i + Wide::kLanes <= count; i += Wide::kLanes) body.template operator()<Wide, 0>(i);
+  if (i < count) body.template operator()<F, 0>(i);
+  if (i + F::kLanes < count) body.template operator()<F, 1>(i + F::kLanes);
+  if (i + 2 * F::kLanes < count) body.template operator()<F, 2>(i + 2 * F::kLanes);
+  if (i + 3 * F::kLanes < count) body.template operator()<F, 3>(i + 3 * F::kLanes);
+}
 
 }  // namespace tape8::cpu

@@ -18,6 +18,8 @@ struct Activated {
     return function.value(x.template operator()<V>(i));
   }
 };
+template <class Function, class X>
+Activated(Function, X) -> Activated<Function, X>;
 
 template <class Values, class Factors>
 struct Multiplied {
@@ -29,6 +31,8 @@ struct Multiplied {
     return values.template operator()<V>(i) * factors.template operator()<V>(i);
   }
 };
+template <class Values, class Factors>
+Multiplied(Values, Factors) -> Multiplied<Values, Factors>;
 
 /// y *= act(x), or y = act(x) for the first part.
 template <class F>
@@ -67,12 +71,12 @@ void apply_part(const ActivationParts& parts, int p, const ActivationParams& par
 template <class F, class X>
 void write_simple(Act act, const ActivationParams& params, X x, const X* gate, int count,
                   float* y) {
-  visit_act(act, params, [&]<class Function>(const Function& function) {
-    const Activated<Function, X> values{function, x};
+  visit_act(act, params, [&](const auto& function) {
+    const Activated values{function, x};
     if (gate == nullptr) {
       write_block<F>(values, count, y);
     } else {
-      write_block<F>(Multiplied<Activated<Function, X>, X>{values, *gate}, count, y);
+      write_block<F>(Multiplied{values, *gate}, count, y);
     }
   });
 }
@@ -139,18 +143,16 @@ template <class F, class Function>
 template <class F>
 void apply_derivative(Act act, const ActivationParams& params, int count, const float* x,
                       const float* dy, float* dx) {
-  visit_act(act, params, [&]<class Function>(const Function& function) {
-    write_derivative<F>(function, count, x, dy, dx);
-  });
+  visit_act(act, params,
+            [&](const auto& function) { write_derivative<F>(function, count, x, dy, dx); });
 }
 
 /// value = act(x), dx = dy * act'(x); value may be x.
 template <class F>
 void apply_both(Act act, const ActivationParams& params, int count, const float* x, const float* dy,
                 float* value, float* dx) {
-  visit_act(act, params, [&]<class Function>(const Function& function) {
-    write_both<F>(function, count, x, dy, value, dx);
-  });
+  visit_act(act, params,
+            [&](const auto& function) { write_both<F>(function, count, x, dy, value, dx); });
 }
 
 /// x becomes the value of part p, where others need it, and dx = dy * its derivative.

@@ -39,7 +39,7 @@ struct GeluFunction {
   [[gnu::always_inline]] V value(const V& x) const {
     const V low = max(V(-kLimit), x);  // -Inf would give NaN
     const V bounded = min(V(kLimit), low);
-    return low / (V(1.0F) + exp_minus<0>(twice_u(bounded, bounded * bounded)));
+    return low * sigmoid_value(twice_u(bounded, bounded * bounded));
   }
   template <class V>
   [[gnu::always_inline]] ValueAndDerivative<V> both(const V& x) const {
@@ -64,17 +64,17 @@ struct SwishFunction {
 
   template <class V>
   [[gnu::always_inline]] V value(const V& x) const {
-    return finite_below(x) / (V(1.0F) + exp_minus<0>(exp_minus_bounded(V(alpha) * x)));
+    return finite_below(x) * sigmoid_value(within_sigmoid_limit(V(alpha) * x));
   }
   template <class V>
   [[gnu::always_inline]] ValueAndDerivative<V> both(const V& x) const {
-    const V z = exp_minus_bounded(V(alpha) * x);
+    const V z = within_sigmoid_limit(V(alpha) * x);
     const Sigmoid<V> s = sigmoid(z);
     return {finite_below(x) * s.value, fma(z, s.derivative, s.value)};
   }
 
  private:
-  /// -Inf would give Inf / Inf.
+  /// -Inf would give Inf * 0.
   template <class V>
   [[gnu::always_inline]] static V finite_below(const V& x) {
     return max(V(-3.40282347e38F), x);
@@ -84,11 +84,11 @@ struct SwishFunction {
 struct SigmoidFunction {
   template <class V>
   [[gnu::always_inline]] V value(const V& x) const {
-    return V(1.0F) / (V(1.0F) + exp_minus<0>(exp_minus_bounded(x)));
+    return sigmoid_value(within_sigmoid_limit(x));
   }
   template <class V>
   [[gnu::always_inline]] ValueAndDerivative<V> both(const V& x) const {
-    const Sigmoid<V> s = sigmoid(exp_minus_bounded(x));
+    const Sigmoid<V> s = sigmoid(within_sigmoid_limit(x));
     return {s.value, s.derivative};
   }
 };

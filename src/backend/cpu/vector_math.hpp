@@ -31,35 +31,43 @@ template <class F>
   return scale_exponent(exp_of_rest<1>(r), n);
 }
 
-/// e^-x 2^kExponent for x in +-kExpMinusLimit, past which e^-x counts as Inf or 0.
-inline constexpr float kExpMinusLimit = 104.25F;
-template <int kExponent, class F>
-[[gnu::always_inline]] inline F exp_minus(const F& x) {
+// The logistic function s(x) = c / (c + c e^-x), where c = 2^-23 keeps c e^-x finite for all x
+// whose s(x) is a number that f32 has. Of other x s is 0 or 1.
+
+inline constexpr float kSigmoidLimit = 104.25F;
+inline constexpr float kSigmoidUnit = 0x1p-23F;  // c
+
+template <class F>
+[[gnu::always_inline]] inline F within_sigmoid_limit(const F& x) {
+  return max(F(-kSigmoidLimit), min(F(kSigmoidLimit), x));
+}
+
+/// c e^-x for x within the limit.
+template <class F>
+[[gnu::always_inline]] inline F sigmoid_term(const F& x) {
   const F rounded = fma(x, F(-kLog2E), F(kRoundToWhole));
   // e^-x = 2^n e^-r. With ln2 in one part r errs by 2e-9 n, an ulp of the result for x = 40.
   const F r = fma(rounded - F(kRoundToWhole), F(0.693147182F), x);
-  return scale_exponent(exp_of_rest<-1>(r), rounded - F(kRoundToWhole - float{kExponent}));
+  return scale_exponent(exp_of_rest<-1>(r), rounded - F(kRoundToWhole + 23.0F));
 }
 
+/// s(x) for x within the limit.
 template <class F>
-[[gnu::always_inline]] inline F exp_minus_bounded(const F& x) {
-  return max(F(-kExpMinusLimit), min(F(kExpMinusLimit), x));
+[[gnu::always_inline]] inline F sigmoid_value(const F& x) {
+  const F c(kSigmoidUnit);
+  return c / (c + sigmoid_term(x));
 }
 
-/// The logistic function and what its derivative needs.
+/// The same with what the derivative needs.
 template <class F>
 struct Sigmoid {
-  F value;       // s(x)
-  F derivative;  // s(x) (1 - s(x)), without cancellation
+  F value;
+  F derivative;  // s(x) (1 - s(x)): below 2^-103 it loses precision, from x = 88 on it is 0
 };
 
-/// Of x in +-kExpMinusLimit. s = c / (c + c e^-x), where c keeps c e^-x finite; a derivative below
-/// 2^-103 loses precision, from x = 88 on it is 0.
 template <class F>
 [[gnu::always_inline]] inline Sigmoid<F> sigmoid(const F& x) {
-  constexpr int kExponent = -23;
-  const F c(0x1p-23F);
-  const F t = exp_minus<kExponent>(x);
+  const F c(kSigmoidUnit), t = sigmoid_term(x);
   const F inverse = F(1.0F) / (c + t);
   const F value = c * inverse;
   return {value, t * inverse * value};

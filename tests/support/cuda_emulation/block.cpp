@@ -1,20 +1,26 @@
 #include "cuda_emulation/block.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 namespace cuda_emulation {
 namespace {
 
-constexpr int kPoison = 0xFF;
-
 Block* current_block = nullptr;
 
-std::unique_ptr<std::byte[]> poisoned(std::size_t bytes) {
-  auto memory = std::make_unique<std::byte[]>(bytes);
-  std::memset(memory.get(), kPoison, bytes);
-  return memory;
+/// Blocks that the thread sanitizer tells apart: the next one's threads are the first one's again.
+constexpr unsigned kBlocksApart = kThreadSanitizer ? 3 : 1;
+
+/// Fibers are kept from launch to launch: making one takes longer than most kernels run.
+std::vector<std::unique_ptr<Fiber>>& kept_fibers() {
+  static auto& fibers = *new std::vector<std::unique_ptr<Fiber>>(kBlocksApart * kMostThreads);
+  return fibers;
+}
+
+Fiber* kept_fiber(unsigned block, unsigned thread) {
+  std::unique_ptr<Fiber>& fiber = kept_fibers()[block % kBlocksApart * kMostThreads + thread];
+  if (fiber == nullptr) fiber = std::make_unique<Fiber>();
+  return fiber.get();
 }
 
 }  // namespace
@@ -24,8 +30,20 @@ Block* Block::current() { return current_block; }
 Block::Block(unsigned threads, std::size_t dynamic_bytes)
     : threads_(threads),
       warps_((threads + kWarpLanes - 1) / kWarpLanes),
-      dynamic_(poisoned(dynamic_bytes)),
-      dynamic_bytes_(dynamic_bytes) {}
+      dynamic_(dynamic_bytes),
+      meeting_(sizeof(Meeting)) {}
+
+Block::~Block() {
+  acquire(&ended_);
+  // What stands in its midst cannot be begun anew.
+  if (left_ > 0) kept_fibers() = std::vector<std::unique_ptr<Fiber>>(kept_fibers().size());
+}
+
+/// For a block that begins. The thread sanitizer is to forget the last one.
+void Block::renew(FreshMemory& memory) const {
+  if (kThreadSanitizer) memory = FreshMemory(memory.bytes());
+  memory.poison();
+}
 
 void Block::run(const std::function<void()>& body, const std::function<void(unsigned)>& enter,
                 Schedule schedule, std::mt19937& random) {
@@ -33,12 +51,17 @@ void Block::run(const std::function<void()>& body, const std::function<void(unsi
   body_ = &body;
   enter_ = &enter;
   failure_.clear();
-  for (auto& [key, shared] : shared_) std::memset(shared.memory.get(), kPoison, shared.bytes);
-  if (dynamic_bytes_ > 0) std::memset(dynamic_.get(), kPoison, dynamic_bytes_);
-  for (Thread& thread : threads_) {
+  for (auto& [key, memory] : shared_) renew(memory);
+  renew(dynamic_);
+  renew(meeting_);
+  for (unsigned i = 0; i < threads_.size(); ++i) {
+    Thread& thread = threads_[i];
     thread.state = State::ready;
-    thread.fiber.start(thread_main);
+    thread.barriers = thread.warp_syncs = 0;
+    thread.fiber = kept_fiber(runs_, i);
+    thread.fiber->start(thread_main);
   }
+  ++runs_;
   left_ = static_cast<unsigned>(threads_.size());
 
   std::vector<unsigned> order(threads_.size());
@@ -65,6 +88,7 @@ void Block::run(const std::function<void()>& body, const std::function<void(unsi
 void Block::thread_main() {
   Block& block = *current_block;
   (*block.body_)();
+  cuda_emulation::release(&block.ended_);
   --block.left_;
   block.pause(State::done);
 }
@@ -72,14 +96,14 @@ void Block::thread_main() {
 void Block::resume(unsigned thread) {
   running_ = thread;
   (*enter_)(thread);
-  threads_[thread].fiber.resume();
+  threads_[thread].fiber->resume();
   if (!failure_.empty()) throw Error(failure_);
 }
 
 void Block::pause(State state) {
   Thread& thread = threads_[running_];
   thread.state = state;
-  thread.fiber.leave();
+  thread.fiber->leave();
 }
 
 void Block::fail(const std::string& what) {
@@ -103,7 +127,12 @@ bool Block::run_warp(unsigned warp) {
   return moved;
 }
 
-void Block::wait_for_block() { pause(State::at_barrier); }
+void Block::wait_for_block() {
+  char* const barrier = &meeting().barriers[threads_[running_].barriers++ % 2];
+  release(barrier);
+  pause(State::at_barrier);
+  acquire(barrier);
+}
 
 const std::uint64_t* Block::wait_for_warp(WarpCall call, unsigned mask, std::uint64_t value) {
   const unsigned lane = running_ % kWarpLanes;
@@ -112,7 +141,14 @@ const std::uint64_t* Block::wait_for_warp(WarpCall call, unsigned mask, std::uin
   thread.call = call;
   thread.mask = mask;
   thread.given = value;
+  // Only a sync orders what lanes do with memory.
+  char* const sync = &meeting().warps[running_ / kWarpLanes][thread.warp_syncs % 2];
+  if (call == WarpCall::sync) {
+    ++thread.warp_syncs;
+    release(sync);
+  }
   pause(State::at_warp);
+  if (call == WarpCall::sync) acquire(sync);
   return thread.received;
 }
 
@@ -168,12 +204,13 @@ std::string Block::describe_waiting() const {
 }
 
 void* Block::shared(const void* key, std::size_t bytes) {
-  Shared& shared = shared_[key];
-  if (shared.memory == nullptr) {
-    shared = {.memory = poisoned(bytes), .bytes = bytes};
+  FreshMemory& memory = shared_[key];
+  if (memory.data() == nullptr) {
+    memory = FreshMemory(bytes);
+    memory.poison();
     shared_bytes_ += bytes;
   }
-  return shared.memory.get();
+  return memory.data();
 }
 
 }  // namespace cuda_emulation

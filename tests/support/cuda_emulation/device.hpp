@@ -4,6 +4,7 @@
 // includes it where nvcc does not compile.
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -66,11 +67,14 @@ T shuffle(unsigned mask, T value, int width, const Source& source) {
   return from < 0 || from >= width ? value : from_word<T>(values[begin + from]);
 }
 
-/// Runs on one thread at a time: nothing can come between.
+/// Runs on one thread at a time: nothing comes between. Atomic so that the thread sanitizer sees it
+/// as such.
 template <class T, class Change>
 T change(T* memory, const Change& new_value) {
-  const T old = *memory;
-  *memory = new_value(old);
+  const std::atomic_ref<T> value(*memory);
+  T old = value.load(std::memory_order_relaxed);
+  while (!value.compare_exchange_weak(old, new_value(old), std::memory_order_relaxed)) {
+  }
   return old;
 }
 

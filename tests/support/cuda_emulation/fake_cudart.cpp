@@ -22,7 +22,6 @@ namespace {
 constexpr std::size_t kAlignment = 256;
 constexpr int kPoison = 0xFF;
 constexpr std::size_t kSharedBytes = std::size_t{48} << 10U;
-constexpr unsigned kMostThreads = 1024;
 constexpr unsigned kMostThreadsZ = 64;
 constexpr unsigned kMostBlocksX = 0x7FFFFFFF;
 constexpr unsigned kMostBlocksY = 65535;

@@ -7,6 +7,8 @@
 #include <ucontext.h>
 #endif
 
+#include "cuda_emulation/thread_sanitizer.hpp"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define TAPE8_ASAN_FIBERS
 #elif defined(__has_feature)
@@ -80,15 +82,11 @@ void switch_context(Context& from, const Context& to) { swapcontext(&from, &to);
 
 #endif
 
-struct Free {
-  void operator()(std::byte* memory) const { std::free(memory); }
-};
-
 }  // namespace
 
 struct Fiber::State {
-  std::unique_ptr<std::byte, Free> stack{
-      static_cast<std::byte*>(std::aligned_alloc(4096, kStackBytes))};
+  std::unique_ptr<std::byte[]> stack{new std::byte[kStackBytes]};
+  SanitizedThread thread;
   Context inside, outside;
   void (*entry)() = nullptr;
 #if defined(TAPE8_ASAN_FIBERS)
@@ -102,6 +100,7 @@ struct Fiber::State {
 #if defined(TAPE8_ASAN_FIBERS)
     __sanitizer_finish_switch_fiber(nullptr, &self->outside_stack, &self->outside_bytes);
 #endif
+    self->thread.begun();
     self->entry();
     std::abort();  // an entry ends with leave()
   }
@@ -114,6 +113,7 @@ Fiber::~Fiber() = default;
 
 void Fiber::start(void (*entry)()) {
   state_->entry = entry;
+  state_->thread.begin();
   make_context(state_->inside, state_->stack.get(), State::run);
 }
 
@@ -123,6 +123,7 @@ void Fiber::resume() {
   void* fake_stack = nullptr;
   __sanitizer_start_switch_fiber(&fake_stack, state_->stack.get(), kStackBytes);
 #endif
+  state_->thread.enter();
   switch_context(state_->outside, state_->inside);
 #if defined(TAPE8_ASAN_FIBERS)
   __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
@@ -134,6 +135,7 @@ void Fiber::leave() {
   void* fake_stack = nullptr;
   __sanitizer_start_switch_fiber(&fake_stack, state_->outside_stack, state_->outside_bytes);
 #endif
+  state_->thread.leave();
   switch_context(state_->inside, state_->outside);
 #if defined(TAPE8_ASAN_FIBERS)
   __sanitizer_finish_switch_fiber(fake_stack, &state_->outside_stack, &state_->outside_bytes);

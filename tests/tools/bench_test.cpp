@@ -54,6 +54,18 @@ TEST_CASE("tape8 bench --list: names only, those that match") {
   }
 }
 
+TEST_CASE("tape8 bench --device: matmuls, fused kernels and blocks of a GPU, where there is one") {
+  const std::vector<std::string> names = lines_of(tape8("bench --list --device cuda:1").out);
+  for (const std::string name :
+       {"gemm/e4m3/2048x3072x768/TN/cuda:1", "layernorm_cast/bf16/16384x3072/cuda:1",
+        "layernorm_mlp/gelu/delayed/2048x768x3072/cuda:1"}) {
+    CHECK_MESSAGE(std::count(names.begin(), names.end(), name) == 1, name);
+  }
+  for (const std::string& name : names) CHECK_MESSAGE(name.ends_with("/cuda:1"), name);
+  CHECK(tape8("bench --list --device gpu").status == 2);
+  CHECK(tape8("bench --device cuda --shape 2x2x2").status == 2);
+}
+
 TEST_CASE("tape8 bench --json: every figure with its limit, measured in the same run") {
   const json results = measured("--threads 1,2 --filter '^gemm/.*/32x10x64/NN/'");
   CHECK(results.size() == 12);

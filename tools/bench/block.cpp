@@ -41,8 +41,8 @@ struct Block {
   }
 };
 
-Block make_block(const BlockShape& shape, const ActivationType& activation,
-                 std::string_view recipe) {
+Block make_block(const BlockShape& shape, const ActivationType& activation, std::string_view recipe,
+                 const Device& device) {
   const DType dtype = recipe == kFp32 ? DType::f32 : DType::bf16;
   Rng rng{1};
   LayerNormMLP mlp{{.hidden = shape.hidden,
@@ -50,40 +50,57 @@ Block make_block(const BlockShape& shape, const ActivationType& activation,
                     .activation_type = activation,
                     .recipe = recipe_from({}, recipe, 1),
                     .dtype = dtype,
+                    .device = device,
                     .kernel_init = make_kernel},
                    rng};
   const Shape matrix{shape.rows, shape.hidden};
   return {.mlp = std::move(mlp),
-          .x = parameter(make_values(matrix, dtype)),
-          .dy = make_values(matrix, dtype)};
+          .x = parameter(make_values(matrix, dtype).to(device)),
+          .dy = make_values(matrix, dtype).to(device)};
+}
+
+Call block_call(const BlockShape& shape, const ActivationType& activation, std::string_view recipe,
+                const Device& device) {
+  return [block = make_block(shape, activation, recipe, device)]() mutable {
+    block.forward_backward();
+  };
+}
+
+/// On a GPU the same block in bf16.
+Probe limit_of(const BlockShape& shape, const ActivationType& activation, std::string_view recipe,
+               const Place& place) {
+  if (!place.is_cpu()) {
+    return {"bf16 block", shape.flops(activation.count()),
+            block_call(shape, activation, kBf16, place.device)};
+  }
+  return recipe == kFp32 ? f32_peak(place.threads) : bf16_dot_peak(place.threads);
 }
 
 Figure block_figure(const BlockShape& shape, const ActivationType& activation,
-                    std::string_view recipe, int threads) {
+                    std::string_view recipe, const Place& place) {
   const std::string name =
       fmt::format("layernorm_mlp/{}/{}/{}x{}x{}/{}", to_string(activation), recipe, shape.rows,
-                  shape.hidden, shape.intermediate, threads_suffix(threads));
+                  shape.hidden, shape.intermediate, place.suffix());
   return {name, false, [=](double seconds) {
-            set_num_threads(threads);
-            const Subject subject{
-                .call = [block = make_block(shape, activation,
-                                            recipe)]() mutable { block.forward_backward(); },
-                .work = shape.flops(activation.count()),
-                .unit = Unit::ms};
-            const Probe probe = recipe == kFp32 ? f32_peak(threads) : bf16_dot_peak(threads);
-            return measure_against(name, subject, probe, seconds);
+            place.enter();
+            const Subject subject{.call = block_call(shape, activation, recipe, place.device),
+                                  .work = shape.flops(activation.count()),
+                                  .unit = Unit::ms,
+                                  .finish = place.finish()};
+            return measure_against(name, subject, limit_of(shape, activation, recipe, place),
+                                   seconds);
           }};
 }
 
 }  // namespace
 
-std::vector<Figure> block_figures(const std::vector<int>& threads) {
+std::vector<Figure> block_figures(const std::vector<Place>& places) {
   std::vector<Figure> figures;
   for (const ActivationType& activation : {gelu, swiglu}) {
     for (const BlockShape& shape : kShapes) {
       for (const std::string_view recipe : kRecipeNames) {
-        for (const int count : threads) {
-          figures.push_back(block_figure(shape, activation, recipe, count));
+        for (const Place& place : places) {
+          figures.push_back(block_figure(shape, activation, recipe, place));
         }
       }
     }

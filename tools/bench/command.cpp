@@ -31,6 +31,7 @@ struct Options {
   bool list = false;
   std::string filter;
   std::string shape;
+  std::string device = "cpu";
   std::vector<int> threads;
   double seconds = 0.1;
   std::string json;
@@ -38,14 +39,21 @@ struct Options {
 
 constexpr std::size_t kShapeNameWidth = 36;
 
-std::vector<Figure> all_figures(const std::vector<int>& threads) {
+std::vector<Figure> all_figures(const Device& device, const std::vector<int>& threads) {
+  std::vector<Place> places;
+  if (device.type == DeviceType::cpu) {
+    for (const int count : threads) places.push_back({device, count});
+  } else {
+    places.push_back({.device = device});
+  }
   std::vector<Figure> all;
   const auto append = [&all](std::vector<Figure> some) {
     std::move(some.begin(), some.end(), std::back_inserter(all));
   };
-  append(gemm_figures(threads));
-  append(fused_figures(threads));
-  append(block_figures(threads));
+  append(gemm_figures(places));
+  append(fused_figures(places));
+  append(block_figures(places));
+  if (device.type != DeviceType::cpu) return all;
   append(training_figures(threads));
   append(small_figures());
   append(memory_figures());
@@ -78,12 +86,16 @@ std::vector<int> default_threads() {
 /// Prints what is measured, unless the results go to standard output.
 class Printer {
  public:
-  Printer(bool prints, std::size_t name_width, const std::string& peer)
+  Printer(bool prints, const Device& device, std::size_t name_width, const std::string& peer)
       : prints_(prints), rows_(name_width, peer) {
     if (!prints_) return;
-    fmt::print("tape8 {}, cpu {}, medians; {}\n", kVersion, cpu_isa(),
-               peer_name().empty() ? "no oneDNN in this build to compare with"
-                                   : "matmuls beside " + peer_name());
+    if (device.type == DeviceType::cpu) {
+      fmt::print("tape8 {}, cpu {}, medians; {}\n", kVersion, cpu_isa(),
+                 peer_name().empty() ? "no oneDNN in this build to compare with"
+                                     : "matmuls beside " + peer_name());
+    } else {
+      fmt::print("tape8 {}, {}, medians\n", kVersion, to_string(device));
+    }
     fmt::print("{}", rows_.header());
   }
 
@@ -108,7 +120,8 @@ Status measure_figures(const std::vector<Figure>& figures, const Options& option
     width = std::max(width, figure.name.size());
     has_peer = has_peer || figure.has_peer;
   }
-  const Printer printer(!json.is_standard_output(), width, has_peer ? peer_name() : "");
+  const Printer printer(!json.is_standard_output(), device_from(options.device), width,
+                        has_peer ? peer_name() : "");
   std::vector<Result> results;
   for (const Figure& figure : figures) {
     const OtherLoad others;
@@ -121,7 +134,7 @@ Status measure_figures(const std::vector<Figure>& figures, const Options& option
 
 Status measure_shape(const DenseShape& shape, const Options& options) {
   JsonFile json(options.json);
-  const Printer printer(!json.is_standard_output(), kShapeNameWidth, "");
+  const Printer printer(!json.is_standard_output(), Device{}, kShapeNameWidth, "");
   std::vector<Result> all;
   for (const int threads : options.threads) {
     const OtherLoad others;
@@ -137,7 +150,8 @@ Status measure_shape(const DenseShape& shape, const Options& options) {
 Status run(Options options) {
   if (options.threads.empty()) options.threads = default_threads();
   if (!options.shape.empty()) return measure_shape(dense_shape_from(options.shape), options);
-  const std::vector<Figure> figures = filtered(all_figures(options.threads), options.filter);
+  const std::vector<Figure> figures =
+      filtered(all_figures(device_from(options.device), options.threads), options.filter);
   if (!options.list) return measure_figures(figures, options);
   for (const Figure& figure : figures) fmt::print("{}\n", figure.name);
   return Status::done;
@@ -150,13 +164,19 @@ void add_options(CLI::App& app, Options& options) {
                                        "Figures whose name has a match, such as\n"
                                        "'^gemm/e4m3/' or '/1t$' (default all)")
                             ->type_name("REGEX");
-  app.add_option("--shape", options.shape,
-                 "Forward and backward of a dense layer of your sizes in\n"
-                 "each recipe instead, M rows of K values to M rows of N,\n"
-                 "and whether FP8 pays")
-      ->type_name("MxNxK")
-      ->excludes(list)
-      ->excludes(filter);
+  CLI::Option* shape = app.add_option("--shape", options.shape,
+                                      "Forward and backward of a dense layer of your sizes in\n"
+                                      "each recipe instead, M rows of K values to M rows of N,\n"
+                                      "and whether FP8 pays")
+                           ->type_name("MxNxK")
+                           ->excludes(list)
+                           ->excludes(filter);
+  app.add_option("--device", options.device,
+                 "Matmuls, fused kernels and blocks on a GPU: cuda, cuda:1, ...\n"
+                 "(default cpu)")
+      ->type_name("NAME")
+      ->check(device_name())
+      ->excludes(shape);
   app.add_option("--threads", options.threads,
                  fmt::format("Thread counts, with commas between them (default {})",
                              fmt::join(default_threads(), ",")))

@@ -54,14 +54,14 @@ Result measure_against(const std::string& name, const Subject& subject, const Pr
                        const std::string& peer_name, const Call& peer, double seconds) {
   std::vector<Call> calls{subject.call, probe.call};
   if (peer) calls.push_back(peer);
-  const std::vector<double> taken = median_seconds(calls, seconds);
+  const std::vector<double> taken = median_seconds(calls, seconds, subject.finish);
   Result result = make_result(name, subject, taken[0], probe, taken[1]);
   if (peer) result.peer = PeerResult{peer_name, value_of(subject, taken[2])};
   return result;
 }
 
 Result measure_alone(const std::string& name, const Subject& subject, double seconds) {
-  const std::vector<double> taken = median_seconds({subject.call}, seconds);
+  const std::vector<double> taken = median_seconds({subject.call}, seconds, subject.finish);
   return {.name = name, .value = value_of(subject, taken[0]), .unit = to_string(subject.unit)};
 }
 

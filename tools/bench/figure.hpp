@@ -47,6 +47,7 @@ struct Subject {
   double work = 0.0;   // of one execution, as the probe counts it
   double parts = 1.0;  // of one execution; a time is told for one of them
   Unit unit = Unit::gflops;
+  Call finish;  // waits for what calls began, its own and a probe's; empty: they do it all
 };
 
 /// What a median of so many seconds, and one of the probe's, come to.

@@ -62,22 +62,26 @@ constexpr DType kType = DType::bf16;
 /// The memory of an op's arguments.
 class FusedCall {
  public:
-  FusedCall(const FusedOp& op, const Target& target, const Size& size) : op_(op), size_(size) {
-    x_ = make_values({size.rows, size.cols * parts_of_x()}, kType);
+  FusedCall(const FusedOp& op, const Target& target, const Size& size, const Device& device)
+      : op_(op), size_(size) {
+    x_ = make_values({size.rows, size.cols * parts_of_x()}, kType).to(device);
     if (op.kind == Kind::activation_backward) {
-      dy_ = make_values({size.rows, size.cols}, kType);
+      dy_ = make_values({size.rows, size.cols}, kType).to(device);
     }
     if (op.kind == Kind::norm) {
-      gamma_ = make_values({size.cols}, DType::f32);
-      beta_ = make_values({size.cols}, DType::f32);
-      mu_ = Tensor::zeros({size.rows});
-      rsigma_ = Tensor::zeros({size.rows});
+      gamma_ = make_values({size.cols}, DType::f32).to(device);
+      beta_ = make_values({size.cols}, DType::f32).to(device);
+      mu_ = Tensor::zeros({size.rows}, DType::f32, device);
+      rsigma_ = Tensor::zeros({size.rows}, DType::f32, device);
     }
     const std::int64_t y_cols = size.cols * parts_of_y();
-    if (op.dbias) dbias_ = Tensor::zeros({y_cols});
+    if (op.dbias) dbias_ = Tensor::zeros({y_cols}, DType::f32, device);
     // A cast of zeros is of the form of any other.
     y_ = make_quantizer(target.recipe, TensorRole::x)
-             .quantize(Tensor::zeros({size.rows, y_cols}, kType));
+             .quantize(Tensor::zeros({size.rows, y_cols}, kType, device));
+    scale_ = Tensor::full({1}, 16.0, DType::f32, device);
+    amax_ = Tensor::zeros({1}, DType::f32, device);
+    known_amax_ = Tensor::full({1}, 6.0, DType::f32, device);
     columnwise_ = target.columnwise;
     point_output();
   }
@@ -156,7 +160,7 @@ class FusedCall {
     Tensor tensor_scale_inv = part.tensor_scale_inv;
     return {.data = data.mutable_data(),
             .scale_inv = scale_inv.mutable_data(),
-            .amax = &known_amax_,
+            .amax = static_cast<const Amax*>(known_amax_.data()),
             .tensor_scale_inv = tensor_scale_inv.defined()
                                     ? static_cast<ScaleInv*>(tensor_scale_inv.mutable_data())
                                     : nullptr};
@@ -166,8 +170,10 @@ class FusedCall {
     const QuantizedPart& part = y_.rowwise();
     if (!is_block_scaled(part.scaling_mode)) {
       Tensor data = part.data;
-      output_ = {
-          .data = data.mutable_data(), .dtype = data.dtype(), .scale = &scale_, .amax = &amax_};
+      output_ = {.data = data.mutable_data(),
+                 .dtype = data.dtype(),
+                 .scale = static_cast<const Scale*>(scale_.data()),
+                 .amax = static_cast<Amax*>(amax_.mutable_data())};
       return;
     }
     blocks_ = {.scaling_mode = part.scaling_mode,
@@ -183,40 +189,39 @@ class FusedCall {
   Tensor x_, dy_, gamma_, beta_, mu_, rsigma_, dbias_;
   QuantizedTensor y_;
   bool columnwise_ = false;
-  Scale scale_{16.0F};
-  Amax amax_;
-  Amax known_amax_{6.0F};
+  Tensor scale_, amax_, known_amax_;
   BlockOutput blocks_;
   Output output_;
 };
 
-std::string name_of(const FusedOp& op, const Target& target, const Size& size, int threads) {
+std::string name_of(const FusedOp& op, const Target& target, const Size& size, const Place& place) {
   std::string name = fmt::format("{}/{}/", op.name, to_string(kType));
   if (!target.name.empty()) {
     name += fmt::format("{}/{}/", target.name, target.columnwise ? "both" : "rowwise");
   }
-  return name + fmt::format("{}x{}/{}", size.rows, size.cols, threads_suffix(threads));
+  return name + fmt::format("{}x{}/{}", size.rows, size.cols, place.suffix());
 }
 
-Figure fused_figure(const FusedOp& op, const Target& target, const Size& size, int threads) {
-  const std::string name = name_of(op, target, size, threads);
+Figure fused_figure(const FusedOp& op, const Target& target, const Size& size, const Place& place) {
+  const std::string name = name_of(op, target, size, place);
   return {name, false, [=](double seconds) {
-            set_num_threads(threads);
-            const auto call = std::make_shared<FusedCall>(op, target, size);
+            place.enter();
+            const auto call = std::make_shared<FusedCall>(op, target, size, place.device);
             const std::int64_t bytes = call->bytes_moved();
             const Subject subject{.call = [call] { call->run(); },
                                   .work = static_cast<double>(bytes),
-                                  .unit = Unit::gb_per_s};
-            return measure_against(name, subject, copy_bandwidth(bytes, threads), seconds);
+                                  .unit = Unit::gb_per_s,
+                                  .finish = place.finish()};
+            return measure_against(name, subject, copy_bandwidth(bytes, place), seconds);
           }};
 }
 
 }  // namespace
 
-std::vector<Figure> fused_figures(const std::vector<int>& threads) {
+std::vector<Figure> fused_figures(const std::vector<Place>& places) {
   std::vector<Figure> figures;
   const auto append = [&](const FusedOp& op, const Target& target, const Size& size) {
-    for (const int count : threads) figures.push_back(fused_figure(op, target, size, count));
+    for (const Place& place : places) figures.push_back(fused_figure(op, target, size, place));
   };
   for (const FusedOp& op : fused_ops()) {
     for (Target target : targets()) {

@@ -41,11 +41,15 @@ Probe bf16_dot_peak(int threads) {
   return dot.run == nullptr ? f32_peak(threads) : peak_probe("bf16 dot", dot, threads);
 }
 
-Probe copy_bandwidth(std::int64_t bytes, int threads) {
+Probe copy_bandwidth(std::int64_t bytes, const Place& place) {
   const std::int64_t half = std::max<std::int64_t>(1, bytes / 2);
-  const Tensor from = Tensor::zeros({half}, DType::u8);
-  Tensor to = Tensor::zeros({half}, DType::u8);
-  return {"copy", static_cast<double>(2 * half), [from, to, half, threads]() mutable {
+  const Tensor from = Tensor::zeros({half}, DType::u8, place.device);
+  Tensor to = Tensor::zeros({half}, DType::u8, place.device);
+  const auto work = static_cast<double>(2 * half);
+  if (!place.is_cpu()) {
+    return {"copy", work, [from, to]() mutable { to.copy_from(from); }};
+  }
+  return {"copy", work, [from, to, half, threads = place.threads]() mutable {
             const auto* source = static_cast<const char*>(from.data());
             auto* target = static_cast<char*>(to.mutable_data());
 #pragma omp parallel num_threads(threads)

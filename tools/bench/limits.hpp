@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bench/measure.hpp"
+#include "bench/place.hpp"
 
 namespace tape8::tools::bench {
 
@@ -20,6 +21,6 @@ Probe f32_peak(int threads);
 /// vdpbf16ps; f32 multiply-adds where the instruction set has none.
 Probe bf16_dot_peak(int threads);
 /// A copy that reads and writes `bytes` altogether.
-Probe copy_bandwidth(std::int64_t bytes, int threads);
+Probe copy_bandwidth(std::int64_t bytes, const Place& place);
 
 }  // namespace tape8::tools::bench

@@ -17,17 +17,18 @@ constexpr double kLongestSampleSeconds = 2e-2;
 constexpr int kLeastSamples = 3;
 constexpr std::int64_t kMostRepeats = 1 << 24;
 
-double seconds_of(const Call& call, std::int64_t repeats) {
+double seconds_of(const Call& call, std::int64_t repeats, const Call& finish) {
   const Clock::time_point begin = Clock::now();
   for (std::int64_t i = 0; i < repeats; ++i) call();
+  if (finish) finish();
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 /// About the seconds of one execution. The first one, which finds everything cold, does not count.
-double estimated_seconds(const Call& call, double sample_seconds) {
-  call();
+double estimated_seconds(const Call& call, double sample_seconds, const Call& finish) {
+  seconds_of(call, 1, finish);
   for (std::int64_t repeats = 1;; repeats *= 2) {
-    const double taken = seconds_of(call, repeats);
+    const double taken = seconds_of(call, repeats, finish);
     if (taken >= sample_seconds / 4 || repeats >= kMostRepeats) {
       return std::max(taken, 1e-9) / static_cast<double>(repeats);
     }
@@ -43,10 +44,12 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-std::vector<double> median_seconds(const std::vector<Call>& calls, double seconds) {
+std::vector<double> median_seconds(const std::vector<Call>& calls, double seconds,
+                                   const Call& finish) {
   double sample_seconds = std::min(kSampleSeconds, seconds / kLeastSamples);
   std::vector<double> estimates;
-  for (const Call& call : calls) estimates.push_back(estimated_seconds(call, sample_seconds));
+  for (const Call& call : calls)
+    estimates.push_back(estimated_seconds(call, sample_seconds, finish));
   const double longest = *std::max_element(estimates.begin(), estimates.end());
   sample_seconds = std::max(sample_seconds, std::min(longest, kLongestSampleSeconds));
 
@@ -60,7 +63,8 @@ std::vector<double> median_seconds(const std::vector<Call>& calls, double second
   const Clock::time_point begin = Clock::now();
   do {
     for (std::size_t i = 0; i < calls.size(); ++i) {
-      samples[i].push_back(seconds_of(calls[i], repeats[i]) / static_cast<double>(repeats[i]));
+      samples[i].push_back(seconds_of(calls[i], repeats[i], finish) /
+                           static_cast<double>(repeats[i]));
     }
   } while (samples.front().size() < kLeastSamples ||
            std::chrono::duration<double>(Clock::now() - begin).count() < total);

@@ -60,28 +60,57 @@ __global__ void norm_backward_kernel(std::int64_t rows, std::int64_t cols, bool 
   writer.note();
 }
 
-/// dy, or dy xhat: their column sums are dbeta and dgamma.
-template <class Scalar>
-struct NormSums {
-  Source x, dy;
-  std::int64_t cols = 0;
-  const Scalar* mu = nullptr;
-  const Scalar* rsigma = nullptr;
-  const Scalar* shifts = nullptr;
-  bool normalized = false;
-  static constexpr int parts = 1;
-
-  template <class Real>
-  __device__ void values(std::int64_t row, std::int64_t col, int count,
-                         Real (&out)[kVector]) const {
-    dy.load(row * cols + col, count, out);
-    if (!normalized) return;
-    const Normalizer<Real> n{mu == nullptr ? Real{0} : mu[row], rsigma[row], shifts[row]};
-    Real xs[kVector];
+/// dbeta and dgamma, the column sums of dy and of dy xhat, over each `group_rows` rows: [groups,
+/// cols] of either, unless it is null. A thread has a vector of columns. Bytes a value: x and dy
+/// once.
+template <class Real>
+__global__ void norm_sums_kernel(std::int64_t rows, std::int64_t cols, std::int64_t group_rows,
+                                 Source x, Source dy, const Real* mu, const Real* rsigma,
+                                 const Real* shifts, Real* dgamma, Real* dbeta) {
+  const std::int64_t col =
+      (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kVector;
+  if (col >= cols) return;
+  const int count = cols - col < kVector ? static_cast<int>(cols - col) : kVector;
+  const std::int64_t begin = blockIdx.y * group_rows;
+  const std::int64_t end = begin + group_rows < rows ? begin + group_rows : rows;
+  Real gamma_sums[kVector] = {}, beta_sums[kVector] = {};
+  for (std::int64_t row = begin; row < end; ++row) {
+    Real xs[kVector], dys[kVector];
     x.load(row * cols + col, count, xs);
-    for (int i = 0; i < count; ++i) out[i] *= n(xs[i]);
+    dy.load(row * cols + col, count, dys);
+    const Normalizer<Real> n{mu == nullptr ? Real{0} : mu[row], rsigma[row], shifts[row]};
+    for (int i = 0; i < kVector; ++i) {
+      gamma_sums[i] += dys[i] * n(xs[i]);
+      beta_sums[i] += dys[i];
+    }
   }
-};
+  const std::int64_t place = blockIdx.y * cols + col;
+  for (int i = 0; i < kVector; ++i) {
+    if (i >= count) break;
+    if (dgamma != nullptr) dgamma[place + i] = gamma_sums[i];
+    if (dbeta != nullptr) dbeta[place + i] = beta_sums[i];
+  }
+}
+
+template <class Real>
+void add_up(Context& context, const NormBackwardArgs& args, const Real* mu, const Real* shifts) {
+  if (args.dgamma == nullptr && args.dbeta == nullptr) return;
+  constexpr unsigned kThreads = 64;
+  const RowGroups groups = RowGroups::of(args.rows);
+  const std::int64_t partials = groups.count * args.cols;
+  const Workspace workspace(context, 2 * sizeof(Real) * static_cast<std::size_t>(partials));
+  Real* const dgamma = args.dgamma == nullptr ? nullptr : workspace.as<Real>();
+  Real* const dbeta = args.dbeta == nullptr ? nullptr : workspace.as<Real>() + partials;
+  const std::int64_t vectors = divide_up(args.cols, std::int64_t{kVector});
+  launch(norm_sums_kernel<Real>,
+         {.grid = dim3(blocks_for(vectors, kThreads), static_cast<unsigned>(groups.count)),
+          .block = dim3(kThreads),
+          .stream = context.stream()},
+         args.rows, args.cols, groups.rows, Source(args.x), Source(args.dy), mu,
+         static_cast<const Real*>(args.rsigma), shifts, dgamma, dbeta);
+  if (dgamma != nullptr) add_groups(context, groups, args.cols, dgamma, args.dgamma);
+  if (dbeta != nullptr) add_groups(context, groups, args.cols, dbeta, args.dbeta);
+}
 
 }  // namespace
 
@@ -99,15 +128,7 @@ void norm_backward(Context& context, const NormBackwardArgs& args) {
            config.shared_bytes > 0, Source(args.x), Source(args.dy),
            Affine<Real>{static_cast<const Real*>(args.gamma), nullptr, args.zero_centered_gamma},
            mu, rsigma, Sink(args.dx), shifts.as<Real>());
-    NormSums<Real> sums{Source(args.x), Source(args.dy),   args.cols, mu,
-                        rsigma,         shifts.as<Real>(), false};
-    if (args.dbeta != nullptr) {
-      map_values<Real>(context, args.rows, args.cols, sums, {}, args.dbeta);
-    }
-    sums.normalized = true;
-    if (args.dgamma != nullptr) {
-      map_values<Real>(context, args.rows, args.cols, sums, {}, args.dgamma);
-    }
+    add_up(context, args, mu, shifts.as<Real>());
   });
 }
 

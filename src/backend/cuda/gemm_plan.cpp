@@ -1,0 +1,258 @@
+#include "backend/cuda/gemm_plan.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace tape8::cuda {
+namespace {
+
+constexpr int kAda = 89;
+constexpr int kHopper = 90;
+constexpr int kBlackwell = 100;
+
+std::int64_t round_up(std::int64_t size, std::int64_t multiple) {
+  return (size + multiple - 1) / multiple * multiple;
+}
+
+bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
+
+/// Elements of 16 bytes: the library's rows, and where they begin, are multiples of that.
+std::int64_t multiple_of(DType dtype) { return 128 / bits(dtype); }
+
+bool is_low_precision(DType dtype) { return is_fp8(dtype) || dtype == DType::e2m1; }
+
+bool is_float8_block(ScalingMode mode) {
+  return mode == ScalingMode::float8_block_1d || mode == ScalingMode::float8_block_2d;
+}
+
+/// The Hadamard transform fills a last block of k up.
+std::int64_t stored_k(const GemmArgs& args) {
+  return args.a.hadamard ? round_up(args.k, scaling_block(args.a.scaling_mode).along) : args.k;
+}
+
+StoredOperand stored_a(const GemmArgs& args) {
+  const std::int64_t k = stored_k(args);
+  return args.a.transposed ? StoredOperand{k, args.m, false} : StoredOperand{args.m, k, true};
+}
+
+StoredOperand stored_b(const GemmArgs& args) {
+  const std::int64_t k = stored_k(args);
+  return args.b.transposed ? StoredOperand{args.n, k, true} : StoredOperand{k, args.n, false};
+}
+
+/// Whether the values are exact in bf16. Float8 block scales may have any mantissa.
+bool is_narrow(const GemmOperand& operand) {
+  if (is_float8_block(operand.scaling_mode)) return false;
+  return operand.dtype == DType::bf16 || is_low_precision(operand.dtype);
+}
+
+/// The type that both operands are decoded to.
+DType common_type(const GemmArgs& args) {
+  const DType dtype = args.a.dtype;
+  if (dtype == args.b.dtype && !is_low_precision(dtype)) return dtype;
+  return is_narrow(args.a) && is_narrow(args.b) ? DType::bf16 : DType::f32;
+}
+
+/// Why the library cannot multiply low-precision operands as they are, null if it can.
+const char* why_not_native(const GemmOperand& a, const GemmOperand& b, int compute_capability) {
+  if (!is_low_precision(a.dtype) || !is_low_precision(b.dtype)) {
+    return "one operand is of higher precision";
+  }
+  if (a.dtype == DType::e5m2 && b.dtype == DType::e5m2) return "both operands are e5m2";
+  if (is_nvfp4(a.scaling_mode) && is_nvfp4(b.scaling_mode)) {
+    return compute_capability >= kBlackwell ? nullptr : "NVFP4 needs compute capability 10.0";
+  }
+  if (is_float8_block(a.scaling_mode) && is_float8_block(b.scaling_mode)) {
+    if (compute_capability != kHopper) return "Float8 block needs compute capability 9.0";
+    const bool both_2d =
+        a.scaling_mode == b.scaling_mode && a.scaling_mode == ScalingMode::float8_block_2d;
+    return both_2d ? "both operands have blocks of 128 x 128" : nullptr;
+  }
+  if (is_block_scaled(a.scaling_mode) != is_block_scaled(b.scaling_mode) ||
+      (is_block_scaled(a.scaling_mode) && a.scaling_mode != b.scaling_mode)) {
+    return "the operands' scales are of two kinds";
+  }
+  if (a.scaling_mode == ScalingMode::mxfp8_1d) {
+    return compute_capability >= kBlackwell ? nullptr : "MXFP8 needs compute capability 10.0";
+  }
+  return compute_capability >= kAda ? nullptr : "FP8 needs compute capability 8.9";
+}
+
+/// Whether FP8 operands must lie with k last.
+bool wants_k_last(int compute_capability) { return compute_capability / 10 != kBlackwell / 10; }
+
+/// Whether the library writes this type from operands of that one.
+bool has_result(DType operands, DType d) {
+  if (operands == DType::f64) return d == DType::f64;
+  if (d == DType::f32) return true;
+  if (is_low_precision(operands)) return d == DType::bf16 || d == DType::f16;
+  return d == operands;
+}
+
+const char* why_not_direct(const GemmArgs& args, DType operands) {
+  const Output& d = args.d;
+  if (d.data == nullptr) return "d is not wanted";
+  if (d.amax != nullptr) return "the amax of d is wanted";
+  if (is_fp8(d.dtype)) return "d is FP8";
+  if (!has_result(operands, d.dtype)) return "the library has no result of d's type";
+  if (args.bias != nullptr &&
+      (is_low_precision(operands) || (d.dtype != DType::f32 && d.dtype != DType::f64))) {
+    return "the library takes no bias of f32 there";
+  }
+  if (args.bias != nullptr && !is_aligned(args.bias)) return "the bias begins off 16 bytes";
+  if (!is_aligned(d.data)) return "d begins off 16 bytes";
+  return nullptr;
+}
+
+/// What the operands become.
+struct Formats {
+  DType a = DType::f32, b = DType::f32;
+  bool native = false;  // they keep their scales
+  bool k_last = false;  // wherever k was
+};
+
+Preparation preparation_of(const GemmOperand& operand, const OperandPlan& plan,
+                           const LibraryMatrix& matrix, bool k_last) {
+  if (operand.dtype != matrix.dtype) return Preparation::decode;
+  if (plan.stored.k_last != k_last) return Preparation::transpose;
+  const bool whole = plan.rows == plan.stored.rows && plan.cols == plan.stored.cols;
+  return whole && is_aligned(operand.data) ? Preparation::none : Preparation::pad;
+}
+
+GemmPlan make_plan(const GemmArgs& args, const Formats& formats) {
+  GemmPlan plan;
+  plan.native = formats.native;
+  plan.a.stored = stored_a(args);
+  plan.b.stored = stored_b(args);
+  const bool a_k_last = plan.a.stored.k_last || formats.k_last;
+  const bool b_k_last = plan.b.stored.k_last || formats.k_last;
+  const ScalingMode mode = formats.native ? args.a.scaling_mode : ScalingMode::none;
+
+  // Rows of memory are multiples of 16 bytes; block scales ask for a little more.
+  const bool whole_blocks = mode == ScalingMode::mxfp8_1d;
+  const std::int64_t k_multiple =
+      std::max({whole_blocks ? scaling_block(mode).along : 1, a_k_last ? multiple_of(formats.a) : 1,
+                b_k_last ? multiple_of(formats.b) : 1});
+  const std::int64_t a_multiple =
+      a_k_last ? (is_float8_block(mode) ? 4 : 1) : multiple_of(formats.a);
+  const std::int64_t b_multiple = b_k_last ? 1 : multiple_of(formats.b);
+
+  LibraryProblem& problem = plan.problem;
+  problem.m = round_up(args.m, a_multiple);
+  problem.k = round_up(stored_k(args), k_multiple);
+  problem.a = {formats.a, mode, !a_k_last};
+  problem.b = {formats.b, formats.native ? args.b.scaling_mode : ScalingMode::none, b_k_last};
+
+  plan.why_product = why_not_direct(args, formats.a);
+  problem.d = args.d.dtype;
+  problem.n = round_up(args.n, std::max(b_multiple, multiple_of(problem.d)));
+  if (plan.why_product == nullptr && (problem.m != args.m || problem.n != args.n)) {
+    plan.why_product = "d's rows are not multiples of 16 bytes";
+  }
+  if (plan.why_product != nullptr) {
+    problem.d = formats.a == DType::f64 ? DType::f64 : DType::f32;
+    problem.n = round_up(args.n, std::max(b_multiple, multiple_of(problem.d)));
+  }
+
+  // Scales of tensors: by the epilogue, if there is one.
+  const bool direct = plan.why_product == nullptr;
+  problem.has_bias = direct && args.bias != nullptr;
+  const bool scaled = args.a.scale_inv != nullptr || args.b.scale_inv != nullptr;
+  if (formats.native && !is_block_scaled(mode)) {
+    for (auto* matrix : {&problem.a, &problem.b}) {
+      matrix->scaling_mode = direct && scaled ? ScalingMode::per_tensor : ScalingMode::none;
+    }
+  } else {
+    problem.device_alpha = direct && scaled;
+  }
+
+  plan.a.rows = a_k_last ? problem.m : problem.k;
+  plan.a.cols = a_k_last ? problem.k : problem.m;
+  plan.b.rows = b_k_last ? problem.n : problem.k;
+  plan.b.cols = b_k_last ? problem.k : problem.n;
+  plan.a.preparation = preparation_of(args.a, plan.a, problem.a, a_k_last);
+  plan.b.preparation = preparation_of(args.b, plan.b, problem.b, b_k_last);
+  return plan;
+}
+
+std::string describe(const LibraryMatrix& matrix) {
+  return fmt::format("{}{}{}", to_string(matrix.dtype),
+                     matrix.scaling_mode == ScalingMode::none
+                         ? ""
+                         : fmt::format(" {}", to_string(matrix.scaling_mode)),
+                     matrix.transposed ? " transposed" : "");
+}
+
+const char* describe(Preparation preparation) {
+  switch (preparation) {
+    case Preparation::none:
+      return "as it lies";
+    case Preparation::pad:
+      return "padded";
+    case Preparation::transpose:
+      return "transposed";
+    case Preparation::decode:
+      return "decoded";
+  }
+  return "";
+}
+
+}  // namespace
+
+GemmPlan plan_gemm(const GemmArgs& args, int compute_capability) {
+  if (!is_low_precision(args.a.dtype) && !is_low_precision(args.b.dtype)) {
+    return plan_decoded_gemm(args, nullptr);
+  }
+  const char* why = why_not_native(args.a, args.b, compute_capability);
+  if (why != nullptr) return plan_decoded_gemm(args, why);
+  return make_plan(args, {.a = args.a.dtype,
+                          .b = args.b.dtype,
+                          .native = true,
+                          .k_last = wants_k_last(compute_capability)});
+}
+
+GemmPlan plan_decoded_gemm(const GemmArgs& args, const char* why) {
+  const DType dtype = common_type(args);
+  GemmPlan plan = make_plan(args, {.a = dtype, .b = dtype});
+  plan.why_decoded = why;
+  return plan;
+}
+
+std::string describe(const LibraryProblem& problem) {
+  return fmt::format("{}x{}x{} {} x {} -> {}{}", problem.m, problem.n, problem.k,
+                     describe(problem.a), describe(problem.b), to_string(problem.d),
+                     problem.has_bias ? " with bias" : "");
+}
+
+std::string describe(const GemmPlan& plan) {
+  std::string text = fmt::format("{}; a {}, b {}", describe(plan.problem),
+                                 describe(plan.a.preparation), describe(plan.b.preparation));
+  if (plan.why_decoded != nullptr) text += fmt::format("; decoded: {}", plan.why_decoded);
+  if (plan.why_product != nullptr) text += fmt::format("; own epilogue: {}", plan.why_product);
+  return text;
+}
+
+std::string describe_formats(int compute_capability) {
+  struct Format {
+    const char* name;
+    DType dtype;
+    ScalingMode mode;
+  };
+  constexpr Format kFormats[] = {{"FP8", DType::e4m3, ScalingMode::per_tensor},
+                                 {"MXFP8", DType::e4m3, ScalingMode::mxfp8_1d},
+                                 {"Float8 block", DType::e4m3, ScalingMode::float8_block_1d},
+                                 {"NVFP4", DType::e2m1, ScalingMode::nvfp4_1d}};
+  std::vector<const char*> native = {"bf16"}, decoded;
+  for (const Format& format : kFormats) {
+    const GemmOperand operand{.dtype = format.dtype, .scaling_mode = format.mode};
+    const bool is_native = why_not_native(operand, operand, compute_capability) == nullptr;
+    (is_native ? native : decoded).push_back(format.name);
+  }
+  return fmt::format("native matmuls: {}, decoded: {}", fmt::join(native, ", "),
+                     fmt::join(decoded, ", "));
+}
+
+}  // namespace tape8::cuda

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #if !defined(__x86_64__)
 #include <ucontext.h>
@@ -83,18 +85,42 @@ void switch_context(Context& from, const Context& to) { swapcontext(&from, &to);
 struct Free {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
+using Stack = std::unique_ptr<std::byte, Free>;
+
+/// Stacks that no fiber has: their memory would take the system longer than most kernels run. A
+/// launch is one thread's at a time.
+std::vector<Stack>& spare_stacks() {
+  static auto& stacks = *new std::vector<Stack>;
+  return stacks;
+}
+
+Stack take_stack() {
+  if (spare_stacks().empty()) {
+    return Stack(static_cast<std::byte*>(std::aligned_alloc(4096, kStackBytes)));
+  }
+  Stack stack = std::move(spare_stacks().back());
+  spare_stacks().pop_back();
+  return stack;
+}
+
+void leave_stack(Stack stack) {
+#if !defined(TAPE8_ASAN_FIBERS)  // which marks what a stack has held
+  spare_stacks().push_back(std::move(stack));
+#endif
+}
 
 }  // namespace
 
 struct Fiber::State {
-  std::unique_ptr<std::byte, Free> stack{
-      static_cast<std::byte*>(std::aligned_alloc(4096, kStackBytes))};
+  Stack stack = take_stack();
   Context inside, outside;
   void (*entry)() = nullptr;
 #if defined(TAPE8_ASAN_FIBERS)
   const void* outside_stack = nullptr;
   std::size_t outside_bytes = 0;
 #endif
+
+  ~State() { leave_stack(std::move(stack)); }
 
   static State* entering;
   static void run() {

@@ -100,7 +100,7 @@ const char* why_not_direct(const GemmArgs& args, DType operands) {
   if (!has_result(operands, d.dtype)) return "the library has no result of d's type";
   if (args.bias != nullptr &&
       (is_low_precision(operands) || (d.dtype != DType::f32 && d.dtype != DType::f64))) {
-    return "the library takes no bias of f32 there";
+    return "the library takes no f32 bias with d of that type";
   }
   if (args.bias != nullptr && !is_aligned(args.bias)) return "the bias begins off 16 bytes";
   if (!is_aligned(d.data)) return "d begins off 16 bytes";

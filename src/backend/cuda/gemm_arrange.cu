@@ -120,20 +120,19 @@ ScaleLayout layout_of(ScalingMode mode, std::int64_t across, std::int64_t k) {
 /// The scales as backend.hpp has them lie.
 struct ScaleSource {
   const void* data = nullptr;
-  std::int64_t across = 0, along = 0;  // scales
+  std::int64_t across = 0, along = 0;  // those that the library has of them
   std::int64_t across_stride = 0, along_stride = 0;
-  std::int64_t repeats = 1;  // each serves so many of the library's across
+  std::int64_t repeats = 1;  // each is so many of the library's across
 };
 
 template <class Scale>
 __global__ void arrange_scales_kernel(ScaleSource from, ScaleLayout layout, Scale* to) {
   for_each_vector<1>(layout.count, [&](std::int64_t at, int) {
     const ScalePlace place = layout.place(at);
-    const std::int64_t across = place.across / from.repeats;
-    const bool there = across < from.across && place.along < from.along;
-    to[at] = there ? static_cast<const Scale*>(
-                         from.data)[across * from.across_stride + place.along * from.along_stride]
-                   : Scale{0};
+    const bool there = place.across < from.across && place.along < from.along;
+    const std::int64_t index =
+        place.across / from.repeats * from.across_stride + place.along * from.along_stride;
+    to[at] = there ? static_cast<const Scale*>(from.data)[index] : Scale{0};
   });
 }
 
@@ -181,12 +180,12 @@ void arrange_scales(Context& context, const GemmOperand& from, const StoredOpera
   const std::int64_t stored_across = stored.k_last ? stored.rows : stored.cols;
   ScaleSource source;
   source.data = from.block_scale_inv;
-  source.across = divide_up(stored_across, block.across);
-  source.along = divide_up(stored_k, block.along);
-  source.across_stride = stored.k_last ? source.along : 1;
-  source.along_stride = stored.k_last ? 1 : source.across;
   // The library has 2-D blocks of Float8 alone.
   source.repeats = mode == ScalingMode::nvfp4_2d ? block.across : 1;
+  source.across = divide_up(stored_across * source.repeats, block.across);
+  source.along = divide_up(stored_k, block.along);
+  source.across_stride = stored.k_last ? source.along : 1;
+  source.along_stride = stored.k_last ? 1 : divide_up(stored_across, block.across);
   const ScaleLayout layout = layout_of(mode, across, k);
   const LaunchConfig config = flat_config_of<1>(context, layout.count);
   if (scale_dtype(mode) == DType::f32) {

@@ -1,8 +1,6 @@
 #include <mutex>
 #include <optional>
 
-#include <fmt/format.h>
-
 #include "backend/checks.hpp"
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/gemm_arrange.hpp"

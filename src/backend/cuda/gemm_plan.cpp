@@ -107,75 +107,77 @@ const char* why_not_direct(const GemmArgs& args, DType operands) {
   return nullptr;
 }
 
-/// What the operands become.
-struct Formats {
-  DType a = DType::f32, b = DType::f32;
-  bool native = false;  // they keep their scales
-  bool k_last = false;  // wherever k was
-};
+bool k_last_in_a(const LibraryProblem& problem) { return !problem.a.transposed; }
+bool k_last_in_b(const LibraryProblem& problem) { return problem.b.transposed; }
 
-Preparation preparation_of(const GemmOperand& operand, const OperandPlan& plan,
-                           const LibraryMatrix& matrix, bool k_last) {
-  if (operand.dtype != matrix.dtype) return Preparation::decode;
-  if (plan.stored.k_last != k_last) return Preparation::transpose;
-  const bool whole = plan.rows == plan.stored.rows && plan.cols == plan.stored.cols;
-  return whole && is_aligned(operand.data) ? Preparation::none : Preparation::pad;
+/// m and k. Rows of memory are multiples of 16 bytes; block scales ask for a little more.
+void choose_sizes(LibraryProblem& problem, const GemmArgs& args) {
+  const bool a_k_last = k_last_in_a(problem);
+  const std::int64_t m_multiple = !a_k_last ? multiple_of(problem.a.dtype)
+                                  : is_float8_block(problem.a.scaling_mode) ? 4
+                                                                            : 1;
+  std::int64_t k_multiple = 1;
+  if (a_k_last) k_multiple = multiple_of(problem.a.dtype);
+  if (k_last_in_b(problem)) k_multiple = std::max(k_multiple, multiple_of(problem.b.dtype));
+  if (problem.a.scaling_mode == ScalingMode::mxfp8_1d) k_multiple = 32;
+  problem.m = round_up(args.m, m_multiple);
+  problem.k = round_up(stored_k(args), k_multiple);
 }
 
-GemmPlan make_plan(const GemmArgs& args, const Formats& formats) {
-  GemmPlan plan;
-  plan.native = formats.native;
-  plan.a.stored = stored_a(args);
-  plan.b.stored = stored_b(args);
-  const bool a_k_last = plan.a.stored.k_last || formats.k_last;
-  const bool b_k_last = plan.b.stored.k_last || formats.k_last;
-  const ScalingMode mode = formats.native ? args.a.scaling_mode : ScalingMode::none;
-
-  // Rows of memory are multiples of 16 bytes; block scales ask for a little more.
-  const bool whole_blocks = mode == ScalingMode::mxfp8_1d;
-  const std::int64_t k_multiple =
-      std::max({whole_blocks ? scaling_block(mode).along : 1, a_k_last ? multiple_of(formats.a) : 1,
-                b_k_last ? multiple_of(formats.b) : 1});
-  const std::int64_t a_multiple =
-      a_k_last ? (is_float8_block(mode) ? 4 : 1) : multiple_of(formats.a);
-  const std::int64_t b_multiple = b_k_last ? 1 : multiple_of(formats.b);
-
+/// d and n, which is the length of d's rows and may be that of b's.
+void choose_result(GemmPlan& plan, const GemmArgs& args) {
   LibraryProblem& problem = plan.problem;
-  problem.m = round_up(args.m, a_multiple);
-  problem.k = round_up(stored_k(args), k_multiple);
-  problem.a = {formats.a, mode, !a_k_last};
-  problem.b = {formats.b, formats.native ? args.b.scaling_mode : ScalingMode::none, b_k_last};
+  const std::int64_t b_multiple = k_last_in_b(problem) ? 1 : multiple_of(problem.b.dtype);
+  const auto padded_n = [&](DType d) {
+    return round_up(args.n, std::max(b_multiple, multiple_of(d)));
+  };
+  plan.why_product = why_not_direct(args, problem.a.dtype);
+  const bool whole = problem.m == args.m && padded_n(args.d.dtype) == args.n;
+  if (plan.why_product == nullptr && !whole) plan.why_product = "d has no room for the padding";
+  const DType product = problem.a.dtype == DType::f64 ? DType::f64 : DType::f32;
+  problem.d = plan.why_product == nullptr ? args.d.dtype : product;
+  problem.n = padded_n(problem.d);
+}
 
-  plan.why_product = why_not_direct(args, formats.a);
-  problem.d = args.d.dtype;
-  problem.n = round_up(args.n, std::max(b_multiple, multiple_of(problem.d)));
-  if (plan.why_product == nullptr && (problem.m != args.m || problem.n != args.n)) {
-    plan.why_product = "d's rows are not multiples of 16 bytes";
-  }
-  if (plan.why_product != nullptr) {
-    problem.d = formats.a == DType::f64 ? DType::f64 : DType::f32;
-    problem.n = round_up(args.n, std::max(b_multiple, multiple_of(problem.d)));
-  }
-
-  // Scales of tensors: by the epilogue, if there is one.
+/// What is left to the epilogue, if there is one: the bias, and the tensors' scales.
+void choose_factors(GemmPlan& plan, const GemmArgs& args) {
+  LibraryProblem& problem = plan.problem;
   const bool direct = plan.why_product == nullptr;
+  const bool scaled = direct && (args.a.scale_inv != nullptr || args.b.scale_inv != nullptr);
   problem.has_bias = direct && args.bias != nullptr;
-  const bool scaled = args.a.scale_inv != nullptr || args.b.scale_inv != nullptr;
-  if (formats.native && !is_block_scaled(mode)) {
-    for (auto* matrix : {&problem.a, &problem.b}) {
-      matrix->scaling_mode = direct && scaled ? ScalingMode::per_tensor : ScalingMode::none;
-    }
+  if (plan.native && !is_block_scaled(problem.a.scaling_mode)) {
+    const ScalingMode mode = scaled ? ScalingMode::per_tensor : ScalingMode::none;
+    problem.a.scaling_mode = problem.b.scaling_mode = mode;
   } else {
-    problem.device_alpha = direct && scaled;
+    problem.device_alpha = scaled;
   }
+}
 
-  plan.a.rows = a_k_last ? problem.m : problem.k;
-  plan.a.cols = a_k_last ? problem.k : problem.m;
-  plan.b.rows = b_k_last ? problem.n : problem.k;
-  plan.b.cols = b_k_last ? problem.k : problem.n;
-  plan.a.preparation = preparation_of(args.a, plan.a, problem.a, a_k_last);
-  plan.b.preparation = preparation_of(args.b, plan.b, problem.b, b_k_last);
+OperandPlan plan_operand(const GemmOperand& operand, const StoredOperand& stored,
+                         const LibraryMatrix& matrix, bool k_last, std::int64_t across,
+                         std::int64_t k) {
+  OperandPlan plan{.stored = stored, .rows = k_last ? across : k, .cols = k_last ? k : across};
+  const bool whole = plan.rows == stored.rows && plan.cols == stored.cols;
+  if (operand.dtype != matrix.dtype) {
+    plan.preparation = Preparation::decode;
+  } else if (stored.k_last != k_last) {
+    plan.preparation = Preparation::transpose;
+  } else if (!whole || !is_aligned(operand.data)) {
+    plan.preparation = Preparation::pad;
+  }
   return plan;
+}
+
+/// The rest of a plan that has what its operands become.
+void complete(GemmPlan& plan, const GemmArgs& args) {
+  LibraryProblem& problem = plan.problem;
+  choose_sizes(problem, args);
+  choose_result(plan, args);
+  choose_factors(plan, args);
+  plan.a =
+      plan_operand(args.a, stored_a(args), problem.a, k_last_in_a(problem), problem.m, problem.k);
+  plan.b =
+      plan_operand(args.b, stored_b(args), problem.b, k_last_in_b(problem), problem.n, problem.k);
 }
 
 std::string describe(const LibraryMatrix& matrix) {
@@ -208,16 +210,20 @@ GemmPlan plan_gemm(const GemmArgs& args, int compute_capability) {
   }
   const char* why = why_not_native(args.a, args.b, compute_capability);
   if (why != nullptr) return plan_decoded_gemm(args, why);
-  return make_plan(args, {.a = args.a.dtype,
-                          .b = args.b.dtype,
-                          .native = true,
-                          .k_last = wants_k_last(compute_capability)});
+  const bool k_last = wants_k_last(compute_capability);
+  GemmPlan plan{.native = true};
+  plan.problem.a = {args.a.dtype, args.a.scaling_mode, args.a.transposed && !k_last};
+  plan.problem.b = {args.b.dtype, args.b.scaling_mode, args.b.transposed || k_last};
+  complete(plan, args);
+  return plan;
 }
 
 GemmPlan plan_decoded_gemm(const GemmArgs& args, const char* why) {
   const DType dtype = common_type(args);
-  GemmPlan plan = make_plan(args, {.a = dtype, .b = dtype});
-  plan.why_decoded = why;
+  GemmPlan plan{.why_decoded = why};
+  plan.problem.a = {dtype, ScalingMode::none, args.a.transposed};
+  plan.problem.b = {dtype, ScalingMode::none, args.b.transposed};
+  complete(plan, args);
   return plan;
 }
 

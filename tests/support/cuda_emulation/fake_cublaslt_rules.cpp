@@ -9,8 +9,6 @@
 namespace cuda_emulation {
 namespace {
 
-using enum cublasLtMatmulMatrixScale_t;
-
 constexpr std::uint32_t kAuxiliary = 128;  // a bit of the epilogues that have such a matrix
 constexpr std::uint32_t kBias = 4;
 constexpr std::uint32_t kBiasGradients = 16 | 256 | 512;

@@ -2,7 +2,6 @@
 // and that cuBLASLt was given them in the format that it should have been.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -20,6 +19,7 @@ namespace {
 using gemm_test::Kind;
 using gemm_test::Laid;
 using gemm_test::Operand;
+using gemm_test::Size;
 
 /// Sums of some hundred products in f32.
 constexpr double kLimit = 1e-6;
@@ -100,13 +100,12 @@ void check_path(const cuda_emulation::Matmul& matmul, const Kind& a, const Kind&
   CHECK_FALSE(matmul.fast_accumulation);
 }
 
-using Sizes = std::array<std::int64_t, 3>;
-constexpr Sizes kSizes[] = {{1, 1, 1}, {17, 33, 50}, {48, 32, 64}, {5, 130, 129}, {132, 36, 272}};
+constexpr Size kSizes[] = {{1, 1, 1}, {17, 33, 50}, {48, 32, 64}, {5, 130, 129}, {132, 36, 272}};
 
 /// In each layout that the operands have, on every GPU.
-void check_product(const Kind& a_kind, const Kind& b_kind, const Sizes& sizes, std::uint64_t seed,
+void check_product(const Kind& a_kind, const Kind& b_kind, const Size& size, std::uint64_t seed,
                    bool hadamard = false) {
-  const auto [m, n, k] = sizes;
+  const std::int64_t m = size.m, n = size.n, k = size.k;
   const Operand a = gemm_test::random_operand(a_kind, m, k, seed);
   const Operand b = gemm_test::random_operand(b_kind, n, k, seed + 1);
   const std::vector<double> expected = product(a, b, hadamard ? a.padded_k : k);
@@ -141,8 +140,8 @@ TEST_CASE("cuda: gemm: every kind of operand without blocks, in every layout, on
   for (const Kind& kind : gemm_test::kPlainKinds) {
     for (const Kind& other : gemm_test::kPlainKinds) {
       if (kind.dtype == DType::e5m2 && other.dtype == DType::e5m2) continue;
-      for (const Sizes& sizes : kSizes) {
-        if (sizes[0] < 100) check_product(kind, other, sizes, seed += 2);
+      for (const Size& size : kSizes) {
+        if (size.m < 100) check_product(kind, other, size, seed += 2);
       }
     }
   }
@@ -164,20 +163,20 @@ TEST_CASE("cuda: gemm: every kind with blocks, in every layout, on every GPU") {
       {{DType::e2m1, nvfp4_2d}, {DType::e4m3, mxfp8_1d}}};
   std::uint64_t seed = 300;
   for (const auto& [kind, other] : pairs) {
-    for (const Sizes& sizes : kSizes) check_product(kind, other, sizes, seed += 2);
+    for (const Size& size : kSizes) check_product(kind, other, size, seed += 2);
   }
 }
 
 TEST_CASE("cuda: gemm: the Hadamard transform fills the last block of k up") {
-  for (const Sizes& sizes : kSizes) {
-    check_product({DType::e2m1, ScalingMode::nvfp4_1d}, {DType::e2m1, ScalingMode::nvfp4_1d}, sizes,
+  for (const Size& size : kSizes) {
+    check_product({DType::e2m1, ScalingMode::nvfp4_1d}, {DType::e2m1, ScalingMode::nvfp4_1d}, size,
                   500, true);
   }
 }
 
 /// With the tensors' scales, with and without a bias, to every type of d.
-void check_results(const Kind& kind, const Sizes& sizes, Device device) {
-  const auto [m, n, k] = sizes;
+void check_results(const Kind& kind, const Size& size, Device device) {
+  const std::int64_t m = size.m, n = size.n, k = size.k;
   CAPTURE(gemm_test::describe(kind));
   CAPTURE(n);
   const Operand a = gemm_test::random_operand(kind, m, k, 7);
@@ -234,10 +233,10 @@ void check_results(const Kind& kind, const Sizes& sizes, Device device) {
 TEST_CASE("cuda: gemm: scales, bias, casts and amax, on every GPU") {
   for (int gpu = 0; gpu < kGpus; ++gpu) {
     CAPTURE(gpu);
-    for (const Sizes& sizes : {Sizes{20, 35, 40}, Sizes{19, 40, 64}}) {
+    for (const Size& size : {Size{20, 35, 40}, Size{19, 40, 64}}) {
       for (const Kind& kind : {Kind{DType::bf16}, Kind{DType::e4m3, ScalingMode::per_tensor},
                                Kind{DType::e2m1, ScalingMode::nvfp4_2d}}) {
-        check_results(kind, sizes, {DeviceType::cuda, gpu});
+        check_results(kind, size, {DeviceType::cuda, gpu});
       }
     }
   }

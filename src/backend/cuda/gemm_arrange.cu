@@ -38,8 +38,9 @@ __global__ void pad_kernel(ByteMatrix from, std::int64_t to_bytes, std::int64_t 
     const std::int64_t col = at % to_row_bytes;
     const std::int64_t count = row < from.rows ? from.row_bytes - col : 0;
     Bytes bytes = load_bytes(from.data + row * from.stride + col, count);
-    if (count > 0 && count <= kBytes) {
-      reinterpret_cast<std::uint8_t*>(&bytes)[count - 1] &= from.last_mask;
+    auto* values = reinterpret_cast<std::uint8_t*>(&bytes);
+    for (int i = 0; i < kBytes; ++i) {
+      if (i + 1 == count) values[i] &= from.last_mask;
     }
     *reinterpret_cast<Bytes*>(to + at) = bytes;
   });

@@ -33,14 +33,17 @@ struct Case {
   cublasOperation_t a_operation = CUBLAS_OP_T, b_operation = CUBLAS_OP_N;
   std::int64_t m = 64, n = 48, k = 128;
   std::int64_t d_stride = 0;  // 0: m
+  std::int64_t b_k = 0;       // 0: k
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   cudaDataType_t scale_type = CUDA_R_32F;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   std::int32_t bias_type = -1;
   std::int64_t auxiliary_stride = 0;
+  cublasLtPointerMode_t pointer_mode = CUBLASLT_POINTER_MODE_HOST;
+  bool has_bias = true;  // where the epilogue wants one
   bool a_scale = true, b_scale = true, d_scale = false, amax = false;
   // Of memory, where the matmul is run.
-  bool device_alpha = false, alpha_elsewhere = false;
+  bool alpha_elsewhere = false;
   float alpha = 1.0F, beta = 0.0F;
   std::uint8_t a_byte = 0, b_byte = 0, c_byte = 0;  // of which the matrices consist
   std::int64_t a_offset = 0, scale_offset = 0, workspace_offset = 0;
@@ -66,18 +69,16 @@ class Described {
     set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, matmul.b_mode);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, matmul.epilogue);
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, matmul.bias_type);
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias_.data());
+    if (matmul.has_bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias_.data());
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, matmul.auxiliary_stride);
     const void* scales = bytes(scales_) + matmul.scale_offset;
     if (matmul.a_scale) set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scales);
     if (matmul.b_scale) set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scales);
     if (matmul.d_scale) set(CUBLASLT_MATMUL_DESC_D_SCALE_POINTER, scales);
     if (matmul.amax) set(CUBLASLT_MATMUL_DESC_AMAX_D_POINTER, scales);
-    if (matmul.device_alpha) {
-      set(CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE);
-    }
+    set(CUBLASLT_MATMUL_DESC_POINTER_MODE, matmul.pointer_mode);
     a_ = layout(matmul.a, matmul.m, matmul.k, matmul.a_operation);
-    b_ = layout(matmul.b, matmul.k, matmul.n, matmul.b_operation);
+    b_ = layout(matmul.b, matmul.b_k == 0 ? matmul.k : matmul.b_k, matmul.n, matmul.b_operation);
     c_ = layout(matmul.c, matmul.m, matmul.n, CUBLAS_OP_N, matmul.d_stride);
     d_ = layout(matmul.d, matmul.m, matmul.n, CUBLAS_OP_N, matmul.d_stride);
   }
@@ -116,7 +117,8 @@ class Described {
     if (!refusal.empty()) return refusal;
     const Tensor factors = Tensor::from({case_.alpha, case_.beta}, {2});
     const Tensor on_gpu = factors.to(gpu());
-    const Tensor& given = case_.device_alpha != case_.alpha_elsewhere ? on_gpu : factors;
+    const bool device = case_.pointer_mode == CUBLASLT_POINTER_MODE_DEVICE;
+    const Tensor& given = device != case_.alpha_elsewhere ? on_gpu : factors;
     const auto* alpha = static_cast<const float*>(given.data());
     cublasLtMatmul(handle_, description_, alpha, bytes(a_memory_) + case_.a_offset, a_,
                    b_memory_.data(), b_, alpha + 1, c_memory_.data(), c_, d_memory_.mutable_data(),

@@ -45,6 +45,7 @@ TEST_CASE("cublaslt rules: what the others are compared with is taken") {
 TEST_CASE("cublaslt rules: 0: matrices that fit") {
   CHECK(rule({.d_stride = 48}) == "0");
   CHECK(rule({.m = 0}) == "0");
+  CHECK(rule({.b_k = 64}) == "0");
 }
 
 TEST_CASE("cublaslt rules: 1: types") {
@@ -56,6 +57,12 @@ TEST_CASE("cublaslt rules: 1: types") {
   CHECK(rule({.a = CUDA_R_8F_E5M2}) == kTaken);
   CHECK(rule({.b = CUDA_R_8F_E5M2}) == kTaken);
   CHECK(rule(with(bf16(), [](Case& x) { x.b = CUDA_R_16F; })) == "1");
+  Case f64 = bf16();
+  f64.a = f64.b = f64.c = f64.d = CUDA_R_64F;
+  CHECK(rule(f64) == "1");
+  f64.compute = CUBLAS_COMPUTE_64F;
+  f64.scale_type = CUDA_R_64F;
+  CHECK(rule(f64) == kTaken);
 }
 
 TEST_CASE("cublaslt rules: 2: TN") {
@@ -118,6 +125,7 @@ TEST_CASE("cublaslt rules: 5: the bias's type") {
   CHECK(rule(wide) == kTaken);
   wide.bias_type = CUDA_R_16BF;
   CHECK(rule(wide) == "5");
+  CHECK(rule({.epilogue = CUBLASLT_EPILOGUE_BIAS, .has_bias = false}) == "5");
   // m values of two bytes.
   CHECK(run_rule({.epilogue = CUBLASLT_EPILOGUE_BIAS, .bias_bytes = 128}) == kTaken);
   CHECK(run_rule({.epilogue = CUBLASLT_EPILOGUE_BIAS, .bias_bytes = 126}) == "5");
@@ -135,6 +143,11 @@ TEST_CASE("cublaslt rules: 6: scales and amax of narrow matrices alone") {
   CHECK(rule({.d = CUDA_R_8F_E4M3, .amax = true}) == kTaken);
   CHECK(run_rule({.scale_offset = 4}) == kTaken);
   CHECK(run_rule({.scale_offset = 2}) == "8");
+  CHECK(run_rule({.d = CUDA_R_8F_E4M3,
+                  .a_scale = false,
+                  .b_scale = false,
+                  .d_scale = true,
+                  .scale_offset = 2}) == "6");
 }
 
 TEST_CASE("cublaslt rules: 7: scaling modes and GPUs") {
@@ -163,6 +176,7 @@ TEST_CASE("cublaslt rules: 7: scaling modes and GPUs") {
   CHECK(taken_by({.a_mode = kVec16, .b_mode = kVec16}) == "-----");
   CHECK(taken_by(with(nvfp4(), [](Case& x) { x.a_mode = x.b_mode = kScalar; })) == "-----");
   CHECK(taken_by(with(nvfp4(), [](Case& x) { x.a_mode = x.b_mode = kVec32; })) == "-----");
+  CHECK(taken_by(with(nvfp4(), [](Case& x) { x.a_mode = x.b_mode = kOuter; })) == "-----");
   CHECK(taken_by(with(mxfp8(), [](Case& x) { x.b_scale = false; })) == "-----");
   CHECK(taken_by(with(blocks_of_128(), [](Case& x) { x.n = 46; })) == "-----");
   CHECK(taken_by(with(blocks_of_128(), [](Case& x) { x.d = CUDA_R_8F_E4M3; })) == "-----");
@@ -205,9 +219,10 @@ TEST_CASE("cublaslt rules: 10: epilogues") {
 }
 
 TEST_CASE("cublaslt rules: alpha and beta where the pointer mode says") {
-  CHECK(run_rule({.device_alpha = true}) == kTaken);
+  CHECK(run_rule({.pointer_mode = CUBLASLT_POINTER_MODE_DEVICE}) == kTaken);
   CHECK(run_rule({.alpha_elsewhere = true}) == "0");
-  CHECK(run_rule({.device_alpha = true, .alpha_elsewhere = true}) == "0");
+  CHECK(run_rule({.pointer_mode = CUBLASLT_POINTER_MODE_DEVICE, .alpha_elsewhere = true}) == "0");
+  CHECK(rule({.pointer_mode = CUBLASLT_POINTER_MODE_DEVICE_VECTOR}) == "0");
 }
 
 TEST_CASE("cublaslt rules: 9: d = sD (alpha sA sB a b + beta c); amax before sD") {

@@ -115,7 +115,6 @@ ScaleLayout b_scales(const Matmul& matmul);
 /// What the library has been asked, and what it lacks; a test may change it.
 struct Library {
   std::int64_t lookups = 0;
-  std::int64_t matmuls = 0;
   std::string refusal;                           ///< why it refused last
   std::function<void(const Matmul&)> on_matmul;  ///< called with each that is computed
   std::function<bool(const Matmul&)> has_no_algorithm;

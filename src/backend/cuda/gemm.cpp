@@ -1,96 +1,129 @@
-#include <fmt/format.h>
+#include <mutex>
+#include <optional>
 
 #include "backend/checks.hpp"
 #include "backend/cuda/check.hpp"
+#include "backend/cuda/gemm_arrange.hpp"
+#include "backend/cuda/gemm_library.hpp"
 #include "backend/cuda/gemm_operand.hpp"
+#include "backend/cuda/gemm_plan.hpp"
 #include "backend/cuda/kernels.hpp"
 #include "backend/gemm_check.hpp"
+#include "core/fail.hpp"
 #include "core/logger.hpp"
 
 namespace tape8::cuda {
 namespace {
 
-/// Whether the values are exact in bf16. Float8 block scales may have any mantissa.
-bool is_narrow(const GemmOperand& operand) {
-  switch (operand.scaling_mode) {
-    case ScalingMode::none:
-    case ScalingMode::per_tensor:
-      return operand.dtype == DType::bf16 || is_fp8(operand.dtype);
-    case ScalingMode::float8_block_1d:
-    case ScalingMode::float8_block_2d:
-      return false;
-    case ScalingMode::mxfp8_1d:
-    case ScalingMode::nvfp4_1d:
-    case ScalingMode::nvfp4_2d:
-      return true;
-  }
-  return false;
+std::size_t bytes_of(std::int64_t rows, std::int64_t cols, DType dtype) {
+  return static_cast<std::size_t>(rows * cols * bits(dtype) / 8);
 }
 
-GemmType type_of(const GemmArgs& args) {
-  if (args.a.dtype == DType::f64) return GemmType::f64;
-  return is_narrow(args.a) && is_narrow(args.b) ? GemmType::bf16 : GemmType::f32;
-}
-
-bool has_type(const GemmOperand& operand, GemmType type) {
-  if (operand.scaling_mode != ScalingMode::none) return false;
-  switch (type) {
-    case GemmType::bf16:
-      return operand.dtype == DType::bf16;
-    case GemmType::f32:
-      return operand.dtype == DType::f32;
-    case GemmType::f64:
-      return operand.dtype == DType::f64;
-  }
-  return false;
-}
-
-/// An operand as the library takes it: its own memory where that will do, else a decoded copy.
-class LibraryOperand {
+/// An operand as the library takes it: its own memory where that will do, else a copy, which
+/// prepare() fills.
+class PreparedOperand {
  public:
-  LibraryOperand(Context& context, const GemmOperand& operand, const StoredOperand& stored,
-                 GemmType type)
-      : data_(operand.data),
-        taken_as_is_(has_type(operand, type) && stored.rows % kGemmMultiple == 0 &&
-                     stored.cols % kGemmMultiple == 0 &&
-                     reinterpret_cast<std::uintptr_t>(operand.data) % 16 == 0),
-        copy_(context, taken_as_is_
-                           ? 0
-                           : static_cast<std::size_t>(padded(stored.rows) * padded(stored.cols) *
-                                                      bytes_of(type))) {
-    if (taken_as_is_) return;
-    decode_operand(context, operand, stored, type, copy_.as<void>());
-    data_ = copy_.as<void>();
+  PreparedOperand(Context& context, const GemmOperand& operand, const OperandPlan& plan,
+                  const LibraryMatrix& matrix)
+      : context_(context), operand_(operand), plan_(plan), matrix_(matrix) {
+    if (plan.preparation != Preparation::none) {
+      copy_.emplace(context, bytes_of(plan.rows, plan.cols, matrix.dtype));
+    }
+    if (is_block_scaled(matrix.scaling_mode)) {
+      scales_.emplace(context, static_cast<std::size_t>(
+                                   arranged_scale_bytes(matrix.scaling_mode, across(), k())));
+    }
   }
 
-  const void* data() const { return data_; }
-  bool taken_as_is() const { return taken_as_is_; }
+  const void* data() const { return copy_.has_value() ? copy_->as<void>() : operand_.data; }
+
+  const void* scales() const {
+    if (scales_.has_value()) return scales_->as<void>();
+    return matrix_.scaling_mode == ScalingMode::none ? nullptr : operand_.scale_inv;
+  }
+
+  void prepare() const {
+    switch (plan_.preparation) {
+      case Preparation::none:
+        break;
+      case Preparation::pad:
+        pad_operand(context_, operand_, plan_, copy_->as<void>());
+        break;
+      case Preparation::transpose:
+        transpose_operand(context_, operand_, plan_, copy_->as<void>());
+        break;
+      case Preparation::decode:
+        decode_operand(context_, operand_, plan_, matrix_.dtype, copy_->as<void>());
+        break;
+    }
+    if (scales_.has_value()) {
+      arrange_scales(context_, operand_, plan_.stored, across(), k(), scales_->as<void>());
+    }
+  }
 
  private:
-  const void* data_;
-  bool taken_as_is_;
-  Workspace copy_;
+  bool k_last() const {
+    return plan_.stored.k_last != (plan_.preparation == Preparation::transpose);
+  }
+  std::int64_t across() const { return k_last() ? plan_.rows : plan_.cols; }
+  std::int64_t k() const { return k_last() ? plan_.cols : plan_.rows; }
+
+  Context& context_;
+  const GemmOperand& operand_;
+  const OperandPlan& plan_;
+  const LibraryMatrix& matrix_;
+  std::optional<Workspace> copy_, scales_;
 };
 
-/// The Hadamard transform fills a last block of k up.
-std::int64_t stored_k(const GemmArgs& args) { return args.a.hadamard ? padded(args.k) : args.k; }
-
-StoredOperand stored_a(const GemmArgs& args) {
-  const std::int64_t k = stored_k(args);
-  return args.a.transposed ? StoredOperand{k, args.m, false} : StoredOperand{args.m, k, true};
+/// Null when it is done, or the library's word for why it cannot be.
+const char* run(Context& context, const GemmArgs& args, const GemmPlan& plan) {
+  const LibraryProblem& problem = plan.problem;
+  const PreparedOperand a(context, args.a, plan.a, problem.a);
+  const PreparedOperand b(context, args.b, plan.b, problem.b);
+  std::optional<Workspace> product, alpha;
+  if (plan.why_product != nullptr) {
+    product.emplace(context, bytes_of(problem.m, problem.n, problem.d));
+  }
+  if (problem.device_alpha) alpha.emplace(context, 2 * sizeof(float));
+  const LibraryGemm library(context, problem,
+                            {.a = a.data(),
+                             .b = b.data(),
+                             .a_scales = a.scales(),
+                             .b_scales = b.scales(),
+                             .bias = args.bias,
+                             .alpha = alpha.has_value() ? alpha->as<float>() : nullptr,
+                             .d = product.has_value() ? product->as<void>() : args.d.data});
+  if (library.why_none() != nullptr) return library.why_none();
+  if (logger().should_log(spdlog::level::debug)) {
+    logger().debug("cuda: gemm: {}x{}x{} {} x {} -> {}: cuBLASLt {}", args.m, args.n, args.k,
+                   to_string(args.a.dtype), to_string(args.b.dtype), to_string(args.d.dtype),
+                   describe(plan));
+  }
+  a.prepare();
+  b.prepare();
+  if (alpha.has_value()) combine_scales(context, args, alpha->as<float>());
+  library.run();
+  if (product.has_value()) gemm_epilogue(context, args, product->as<void>(), problem.n);
+  return nullptr;
 }
 
-StoredOperand stored_b(const GemmArgs& args) {
-  const std::int64_t k = stored_k(args);
-  return args.b.transposed ? StoredOperand{args.n, k, true} : StoredOperand{k, args.n, false};
+/// d = bias: nothing is summed.
+void run_empty(Context& context, const GemmArgs& args) {
+  const std::size_t bytes =
+      bytes_of(args.m, args.n, args.d.dtype == DType::f64 ? DType::f64 : DType::f32);
+  const Workspace zeros(context, bytes);
+  check(cudaMemsetAsync(zeros.as<void>(), 0, bytes, context.stream()), "cudaMemsetAsync");
+  gemm_epilogue(context, args, zeros.as<void>(), args.n);
 }
 
-void log_path(const GemmArgs& args, GemmType type, bool a_as_is, bool b_as_is) {
-  if (!logger().should_log(spdlog::level::debug)) return;
-  const char* name = type == GemmType::bf16 ? "bf16" : type == GemmType::f32 ? "f32" : "f64";
-  logger().debug("cuda: gemm: {}x{}x{} {} x {} -> {}: cuBLASLt {}{}{}", args.m, args.n, args.k,
-                 to_string(args.a.dtype), to_string(args.b.dtype), to_string(args.d.dtype), name,
-                 a_as_is ? "" : "; a decoded or padded", b_as_is ? "" : "; b decoded or padded");
+void warn_once(const LibraryProblem& problem, const char* why) {
+  static std::once_flag flag;
+  std::call_once(flag, [&] {
+    logger().warn(
+        "cuda: gemm: cuBLASLt has no algorithm for {} ({}): it is decoded, as will be "
+        "others without",
+        describe(problem), why);
+  });
 }
 
 }  // namespace
@@ -98,30 +131,19 @@ void log_path(const GemmArgs& args, GemmType type, bool a_as_is, bool b_as_is) {
 void gemm(Context& context, const GemmArgs& args) {
   check_no_blocks("cuda", "gemm", args.d);
   check_gemm("cuda", args);
-  const GemmType type = type_of(args);
-  const std::int64_t m = padded(args.m);
-  const std::int64_t n = padded(args.n);
-  const std::size_t sum_bytes = type == GemmType::f64 ? sizeof(double) : sizeof(float);
-  const std::size_t product_bytes = static_cast<std::size_t>(m * n) * sum_bytes;
-  const Workspace product(context, product_bytes);
-  if (args.m == 0 || args.n == 0 || args.k == 0) {
-    check(cudaMemsetAsync(product.as<void>(), 0, product_bytes, context.stream()),
-          "cudaMemsetAsync");
-  } else {
-    const LibraryOperand a(context, args.a, stored_a(args), type);
-    const LibraryOperand b(context, args.b, stored_b(args), type);
-    log_path(args, type, a.taken_as_is(), b.taken_as_is());
-    library_gemm(context, {.type = type,
-                           .m = m,
-                           .n = n,
-                           .k = padded(args.k),
-                           .a = a.data(),
-                           .b = b.data(),
-                           .a_transposed = args.a.transposed,
-                           .b_transposed = args.b.transposed,
-                           .product = product.as<void>()});
+  if (args.m == 0 || args.n == 0 || args.k == 0) return run_empty(context, args);
+  GemmPlan plan = plan_gemm(args, context.compute_capability());
+  const char* why = run(context, args, plan);
+  if (why == nullptr) return;
+  if (plan.native) {
+    warn_once(plan.problem, why);
+    plan = plan_decoded_gemm(args, "cuBLASLt has no algorithm");
+    why = run(context, args, plan);
   }
-  gemm_epilogue(context, args, type, product.as<void>(), n);
+  if (why != nullptr) {
+    fail<BackendError>("cuda: gemm: cuBLASLt has no algorithm for {}: {}", describe(plan.problem),
+                       why);
+  }
 }
 
 }  // namespace tape8::cuda

@@ -1,10 +1,9 @@
-#include <cublasLt.h>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <tuple>
+#include "backend/cuda/gemm_library.hpp"
 
-#include "backend/cuda/gemm_operand.hpp"
+#include <map>
+#include <mutex>
+#include <utility>
+
 #include "core/fail.hpp"
 
 namespace tape8::cuda {
@@ -16,127 +15,187 @@ void check(cublasStatus_t status, const char* call) {
                      static_cast<int>(status), cublasLtGetStatusString(status));
 }
 
-template <class Object, cublasStatus_t (*kDestroy)(Object)>
-struct Destroy {
-  void operator()(Object object) const { kDestroy(object); }
-};
+cudaDataType_t library_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return CUDA_R_64F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    case DType::e4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::e5m2:
+      return CUDA_R_8F_E5M2;
+    case DType::e2m1:
+      return CUDA_R_4F_E2M1;
+    default:
+      return CUDA_R_32F;
+  }
+}
 
-template <class Object, cublasStatus_t (*kDestroy)(Object)>
-using Owned = std::unique_ptr<std::remove_pointer_t<Object>, Destroy<Object, kDestroy>>;
+cublasLtMatmulMatrixScale_t library_scale_mode(ScalingMode mode) {
+  switch (mode) {
+    case ScalingMode::mxfp8_1d:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
+    case ScalingMode::float8_block_1d:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    case ScalingMode::float8_block_2d:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+    case ScalingMode::nvfp4_1d:
+    case ScalingMode::nvfp4_2d:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3;
+    default:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  }
+}
 
-using Description = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+template <class Value>
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute,
+         const Value& value) {
+  check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof(value)),
+        "cublasLtMatmulDescSetAttribute");
+}
 
-Description make_description(const LibraryGemm& gemm) {
-  const bool f64 = gemm.type == GemmType::f64;
+template <class Value>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         const Value& value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+        "cublasLtMatmulPreferenceSetAttribute");
+}
+
+cublasOperation_t operation(const LibraryMatrix& matrix) {
+  return matrix.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+}
+
+cublasLtMatmulDesc_t make_description(const LibraryProblem& problem) {
+  const bool f64 = problem.d == DType::f64;
   cublasLtMatmulDesc_t made = nullptr;
   check(cublasLtMatmulDescCreate(&made, f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                                  f64 ? CUDA_R_64F : CUDA_R_32F),
         "cublasLtMatmulDescCreate");
-  Description description(made);
-  // The library's matrices are column-major: it computes the transpose, b first.
-  const cublasOperation_t first = gemm.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const cublasOperation_t second = gemm.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  check(cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first)),
-        "cublasLtMatmulDescSetAttribute");
-  check(cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof(second)),
-        "cublasLtMatmulDescSetAttribute");
-  return description;
+  return made;
+}
+
+/// The library's matrices are column-major: it computes the transpose, b first. Its A is our b.
+void describe_to(cublasLtMatmulDesc_t description, const LibraryProblem& problem,
+                 const LibraryMemory& memory) {
+  set(description, CUBLASLT_MATMUL_DESC_TRANSA, operation(problem.b));
+  set(description, CUBLASLT_MATMUL_DESC_TRANSB, operation(problem.a));
+  if (memory.b_scales != nullptr) {
+    set(description, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, library_scale_mode(problem.b.scaling_mode));
+    set(description, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, memory.b_scales);
+  }
+  if (memory.a_scales != nullptr) {
+    set(description, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, library_scale_mode(problem.a.scaling_mode));
+    set(description, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, memory.a_scales);
+  }
+  if (problem.has_bias) {
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, memory.bias);
+    set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, library_type(problem.d));
+  }
+  if (problem.device_alpha) {
+    set(description, CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE);
+  }
 }
 
 /// Of a row-major matrix, which the library takes for its column-major transpose.
-Layout make_layout(cudaDataType_t type, std::int64_t rows, std::int64_t cols) {
+cublasLtMatrixLayout_t make_layout(DType dtype, std::int64_t rows, std::int64_t cols,
+                                   bool transposed) {
+  if (transposed) std::swap(rows, cols);
   cublasLtMatrixLayout_t made = nullptr;
-  check(cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(cols),
+  check(cublasLtMatrixLayoutCreate(&made, library_type(dtype), static_cast<std::uint64_t>(cols),
                                    static_cast<std::uint64_t>(rows), cols),
         "cublasLtMatrixLayoutCreate");
-  return Layout(made);
+  return made;
 }
 
-/// All that describes a matmul to the library.
-struct Problem {
-  explicit Problem(const LibraryGemm& gemm)
-      : description(make_description(gemm)),
-        a(gemm.a_transposed ? make_layout(library_type(gemm.type), gemm.k, gemm.m)
-                            : make_layout(library_type(gemm.type), gemm.m, gemm.k)),
-        b(gemm.b_transposed ? make_layout(library_type(gemm.type), gemm.n, gemm.k)
-                            : make_layout(library_type(gemm.type), gemm.k, gemm.n)),
-        product(make_layout(gemm.type == GemmType::f64 ? CUDA_R_64F : CUDA_R_32F, gemm.m, gemm.n)) {
-  }
+std::mutex& mutex() {
+  static std::mutex instance;
+  return instance;
+}
 
-  Description description;
-  Layout a, b, product;
-};
-
-cublasLtHandle_t handle_of(const Context& context) {
+cublasLtHandle_t handle_of(int device) {
   // Never destroyed, as the handles are not.
   static auto& handles = *new std::map<int, cublasLtHandle_t>;
-  cublasLtHandle_t& handle = handles[context.device()];
+  const std::lock_guard lock(mutex());
+  cublasLtHandle_t& handle = handles[device];
   if (handle == nullptr) check(cublasLtCreate(&handle), "cublasLtCreate");
   return handle;
 }
 
-cublasLtMatmulHeuristicResult_t find_algorithm(cublasLtHandle_t handle, const Problem& problem) {
+}  // namespace
+
+LibraryGemm::LibraryGemm(Context& context, const LibraryProblem& problem,
+                         const LibraryMemory& memory)
+    : context_(context),
+      problem_(problem),
+      memory_(memory),
+      description_(make_description(problem)),
+      a_(make_layout(problem.a.dtype, problem.m, problem.k, problem.a.transposed)),
+      b_(make_layout(problem.b.dtype, problem.k, problem.n, problem.b.transposed)),
+      d_(make_layout(problem.d, problem.m, problem.n, false)),
+      handle_(handle_of(context.device())) {
+  describe_to(description_.get(), problem, memory);
+  found_ = known_or_looked_up(context.device());
+}
+
+LibraryAlgorithm LibraryGemm::look_up() const {
   constexpr std::uint64_t kMostWorkspace = std::uint64_t{32} << 20U;
   cublasLtMatmulPreference_t made = nullptr;
   check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
-  const Preference preference(made);
-  check(cublasLtMatmulPreferenceSetAttribute(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                             &kMostWorkspace, sizeof(kMostWorkspace)),
-        "cublasLtMatmulPreferenceSetAttribute");
-  // Operands may be parts of tensors, of which no more is known.
+  const LibraryOwned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference(made);
+  set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
+  // Matrices may be parts of tensors, of which no more is known.
   constexpr std::uint32_t kAlignment = 16;
   for (const auto attribute :
-       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES}) {
-    check(cublasLtMatmulPreferenceSetAttribute(made, attribute, &kAlignment, sizeof(kAlignment)),
-          "cublasLtMatmulPreferenceSetAttribute");
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    set(made, attribute, kAlignment);
   }
   cublasLtMatmulHeuristicResult_t result{};
-  int found = 0;
-  check(cublasLtMatmulAlgoGetHeuristic(handle, problem.description.get(), problem.b.get(),
-                                       problem.a.get(), problem.product.get(),
-                                       problem.product.get(), made, 1, &result, &found),
-        "cublasLtMatmulAlgoGetHeuristic");
-  if (found == 0) fail<BackendError>("cuda: cublasLtMatmulAlgoGetHeuristic: found no algorithm");
-  check(result.state, "cublasLtMatmulAlgoGetHeuristic");
-  return result;
+  int count = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, description_.get(), b_.get(), a_.get(), d_.get(),
+                                     d_.get(), made, 1, &result, &count);
+  if (status != CUBLAS_STATUS_SUCCESS) return {.status = status};
+  if (count == 0) return {.status = CUBLAS_STATUS_NOT_SUPPORTED};
+  return {result.state, result.algo, result.workspaceSize};
 }
 
-/// What has been found for a problem is used for all that are like it.
-cublasLtMatmulHeuristicResult_t known_algorithm(const Context& context, const LibraryGemm& gemm,
-                                                cublasLtHandle_t handle, const Problem& problem) {
-  using Key = std::tuple<int, GemmType, std::int64_t, std::int64_t, std::int64_t, bool, bool>;
-  static std::map<Key, cublasLtMatmulHeuristicResult_t> known;
-  const Key key{context.device(), gemm.type,         gemm.m,           gemm.n,
-                gemm.k,           gemm.a_transposed, gemm.b_transposed};
+LibraryAlgorithm LibraryGemm::known_or_looked_up(int device) const {
+  // Sizes may be ever new ones, as of batches of sentences; then all are forgotten now and again.
+  constexpr std::size_t kMostKnown = 4096;
+  static std::map<std::pair<int, LibraryProblem>, LibraryAlgorithm> known;
+  const std::lock_guard lock(mutex());
+  const std::pair key(device, problem_);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
-  return known.emplace(key, find_algorithm(handle, problem)).first->second;
+  if (known.size() >= kMostKnown) known.clear();
+  return known[key] = look_up();
 }
 
-}  // namespace
+const char* LibraryGemm::why_none() const {
+  return found_.status == CUBLAS_STATUS_SUCCESS ? nullptr : cublasLtGetStatusName(found_.status);
+}
 
-void library_gemm(Context& context, const LibraryGemm& gemm) {
-  static std::mutex mutex;
-  const Problem problem(gemm);
-  cublasLtHandle_t handle = nullptr;
-  cublasLtMatmulHeuristicResult_t algorithm{};
-  {
-    const std::lock_guard lock(mutex);
-    handle = handle_of(context);
-    algorithm = known_algorithm(context, gemm, handle, problem);
+void LibraryGemm::run() const {
+  constexpr double kOne = 1.0, kZero = 0.0;
+  constexpr float kOneF32 = 1.0F, kZeroF32 = 0.0F;
+  const void* alpha = &kOneF32;
+  const void* beta = &kZeroF32;
+  if (problem_.d == DType::f64) {
+    alpha = &kOne;
+    beta = &kZero;
+  } else if (problem_.device_alpha) {
+    alpha = memory_.alpha;
+    beta = memory_.alpha + 1;
   }
-  const Workspace workspace(context, algorithm.workspaceSize);
-  const double one = 1.0, zero = 0.0;
-  const float one_f32 = 1.0F, zero_f32 = 0.0F;
-  const bool f64 = gemm.type == GemmType::f64;
-  check(cublasLtMatmul(handle, problem.description.get(),
-                       f64 ? static_cast<const void*>(&one) : &one_f32, gemm.b, problem.b.get(),
-                       gemm.a, problem.a.get(), f64 ? static_cast<const void*>(&zero) : &zero_f32,
-                       gemm.product, problem.product.get(), gemm.product, problem.product.get(),
-                       &algorithm.algo, workspace.as<void>(), algorithm.workspaceSize,
-                       context.stream()),
+  const Workspace workspace(context_, found_.workspace_bytes);
+  check(cublasLtMatmul(handle_, description_.get(), alpha, memory_.b, b_.get(), memory_.a, a_.get(),
+                       beta, memory_.d, d_.get(), memory_.d, d_.get(), &found_.algorithm,
+                       workspace.as<void>(), found_.workspace_bytes, context_.stream()),
         "cublasLtMatmul");
 }
 

@@ -88,6 +88,16 @@ OperandValues values_of(const GemmOperand& operand, const StoredOperand& stored)
   return values;
 }
 
+__device__ float tensor_factor(const ScaleInv* a, const ScaleInv* b) {
+  return (a == nullptr ? 1.0F : a->value) * (b == nullptr ? 1.0F : b->value);
+}
+
+/// One thread.
+__global__ void combine_scales_kernel(const ScaleInv* a, const ScaleInv* b, float* alpha) {
+  alpha[0] = tensor_factor(a, b);
+  alpha[1] = 0.0F;
+}
+
 /// The product's values, scaled and with the bias.
 template <class Scalar>
 struct EpilogueValues {
@@ -102,7 +112,7 @@ struct EpilogueValues {
   __device__ void values(std::int64_t row, std::int64_t col, int count,
                          Real (&out)[kVector]) const {
     load_vector(product + row * stride + col, count, out);
-    const float factor = (a == nullptr ? 1.0F : a->value) * (b == nullptr ? 1.0F : b->value);
+    const float factor = tensor_factor(a, b);
     for (int i = 0; i < count; ++i) {
       out[i] = out[i] * static_cast<Real>(factor) + (bias == nullptr ? Real{0} : bias[col + i]);
     }
@@ -111,22 +121,20 @@ struct EpilogueValues {
 
 }  // namespace
 
-void decode_operand(Context& context, const GemmOperand& from, const StoredOperand& stored,
-                    GemmType type, void* to) {
-  const OperandValues values = values_of(from, stored);
-  const std::int64_t rows = padded(stored.rows);
-  const std::int64_t cols = padded(stored.cols);
-  if (type == GemmType::f64) {
-    map_values<double>(context, rows, cols, values, {.data = to, .dtype = DType::f64});
-  } else {
-    const DType dtype = type == GemmType::bf16 ? DType::bf16 : DType::f32;
-    map_values<float>(context, rows, cols, values, {.data = to, .dtype = dtype});
-  }
+void decode_operand(Context& context, const GemmOperand& from, const OperandPlan& plan, DType dtype,
+                    void* to) {
+  map_values<float>(context, plan.rows, plan.cols, values_of(from, plan.stored),
+                    {.data = to, .dtype = dtype});
 }
 
-void gemm_epilogue(Context& context, const GemmArgs& args, GemmType type, const void* product,
+void combine_scales(Context& context, const GemmArgs& args, float* alpha) {
+  launch(combine_scales_kernel, {.stream = context.stream()}, args.a.scale_inv, args.b.scale_inv,
+         alpha);
+}
+
+void gemm_epilogue(Context& context, const GemmArgs& args, const void* product,
                    std::int64_t stride) {
-  with_real(type == GemmType::f64, [&]<class Real>(Real) {
+  with_real(args.d.dtype == DType::f64, [&]<class Real>(Real) {
     const EpilogueValues<Real> values{static_cast<const Real*>(product), stride, args.a.scale_inv,
                                       args.b.scale_inv, static_cast<const Real*>(args.bias)};
     map_values<Real>(context, args.m, args.n, values, args.d);

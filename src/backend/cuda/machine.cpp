@@ -4,6 +4,7 @@
 #include "backend/cuda/check.hpp"
 #include "backend/cuda/context.hpp"
 #include "backend/cuda/cuda.hpp"
+#include "backend/cuda/gemm_plan.hpp"
 #include "core/fail.hpp"
 
 namespace tape8::cuda {
@@ -12,8 +13,9 @@ namespace {
 std::string describe(int device) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  return fmt::format("cuda:{} {}, compute capability {}.{}", device, properties.name,
-                     properties.major, properties.minor);
+  return fmt::format("cuda:{} {}, compute capability {}.{}, {}", device, properties.name,
+                     properties.major, properties.minor,
+                     describe_formats(10 * properties.major + properties.minor));
 }
 
 }  // namespace

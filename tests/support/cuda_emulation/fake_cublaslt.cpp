@@ -1,141 +1,184 @@
-// cuBLASLt's calls that tape8 makes, computed on the CPU; it refuses what the library's
-// documentation says that it does not take.
+#include "cuda_emulation/fake_cublaslt.hpp"
 
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <cublasLt.h>
-#include <vector>
+#include <algorithm>
 
-#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
 
 #include "cuda_emulation/emulation.hpp"
 
+namespace cuda_emulation {
 namespace {
 
-struct Description {
-  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
-  cudaDataType_t scale = CUDA_R_32F;
-  cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
-};
+constexpr Attributes::Value kInt{4, 0};
+constexpr Attributes::Value kLong{8, 0};  // also pointers
+constexpr Attributes::Value kUnset{4, 0xFFFFFFFF};
+constexpr Attributes::Value kAlignment{4, 256};
 
-struct Matrix {
-  cudaDataType_t type = CUDA_R_32F;
-  std::uint64_t rows = 0, cols = 0;
-  std::int64_t stride = 0;
-};
+const std::map<int, Attributes::Value> kDescription = {
+    {CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, kInt},
+    {CUBLASLT_MATMUL_DESC_SCALE_TYPE, kInt},
+    {CUBLASLT_MATMUL_DESC_POINTER_MODE, kInt},
+    {CUBLASLT_MATMUL_DESC_TRANSA, kInt},
+    {CUBLASLT_MATMUL_DESC_TRANSB, kInt},
+    {CUBLASLT_MATMUL_DESC_TRANSC, kInt},
+    {CUBLASLT_MATMUL_DESC_FILL_MODE, {4, CUBLAS_FILL_MODE_FULL}},
+    {CUBLASLT_MATMUL_DESC_EPILOGUE, {4, CUBLASLT_EPILOGUE_DEFAULT}},
+    {CUBLASLT_MATMUL_DESC_BIAS_POINTER, kLong},
+    {CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, kLong},
+    {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, kLong},
+    {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, kLong},
+    {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, kLong},
+    {CUBLASLT_MATMUL_DESC_ALPHA_VECTOR_BATCH_STRIDE, kLong},
+    {CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, kInt},
+    {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, kLong},
+    {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, kLong},
+    {CUBLASLT_MATMUL_DESC_C_SCALE_POINTER, kLong},
+    {CUBLASLT_MATMUL_DESC_D_SCALE_POINTER, kLong},
+    {CUBLASLT_MATMUL_DESC_AMAX_D_POINTER, kLong},
+    {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, kUnset},
+    {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_SCALE_POINTER, kLong},
+    {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_AMAX_POINTER, kLong},
+    {CUBLASLT_MATMUL_DESC_FAST_ACCUM, {1, 0}},
+    {CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, kUnset},
+    {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, kInt},
+    {CUBLASLT_MATMUL_DESC_B_SCALE_MODE, kInt},
+    {CUBLASLT_MATMUL_DESC_C_SCALE_MODE, kInt},
+    {CUBLASLT_MATMUL_DESC_D_SCALE_MODE, kInt},
+    {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_SCALE_MODE, kInt},
+    {CUBLASLT_MATMUL_DESC_D_OUT_SCALE_POINTER, kLong},
+    {CUBLASLT_MATMUL_DESC_D_OUT_SCALE_MODE, kInt}};
 
-struct Wish {
-  std::uint64_t workspace = 0;
-  std::uint32_t a_alignment = 256, b_alignment = 256;  // the library's defaults
-};
+const std::map<int, Attributes::Value> kLayout = {
+    {CUBLASLT_MATRIX_LAYOUT_TYPE, kInt},
+    {CUBLASLT_MATRIX_LAYOUT_ORDER, kInt},
+    {CUBLASLT_MATRIX_LAYOUT_ROWS, kLong},
+    {CUBLASLT_MATRIX_LAYOUT_COLS, kLong},
+    {CUBLASLT_MATRIX_LAYOUT_LD, kLong},
+    {CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, {4, 1}},
+    {CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, kLong},
+    {CUBLASLT_MATRIX_LAYOUT_PLANE_OFFSET, kLong}};
 
-Description& of(cublasLtMatmulDesc_t handle) { return *reinterpret_cast<Description*>(handle); }
-Matrix& of(cublasLtMatrixLayout_t handle) { return *reinterpret_cast<Matrix*>(handle); }
+const std::map<int, Attributes::Value> kPreference = {
+    {CUBLASLT_MATMUL_PREF_SEARCH_MODE, kInt},
+    {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kLong},
+    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kAlignment},
+    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kAlignment},
+    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kAlignment},
+    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kAlignment}};
 
-std::int64_t bytes_of(cudaDataType_t type) {
-  switch (type) {
-    case CUDA_R_16BF:
-    case CUDA_R_16F:
-      return 2;
-    case CUDA_R_32F:
-      return 4;
-    case CUDA_R_64F:
-      return 8;
-    default:
-      return 0;
-  }
+/// Handles point to Attributes.
+template <class Handle>
+Attributes& of(Handle handle) {
+  return *reinterpret_cast<Attributes*>(handle);
 }
 
-template <class T, class Object>
-cublasStatus_t set(Object& object, const void* value, std::size_t bytes) {
-  if (value == nullptr || bytes != sizeof(Object)) return CUBLAS_STATUS_INVALID_VALUE;
-  T copy;
-  std::memcpy(&copy, value, sizeof(T));
-  object = static_cast<Object>(copy);
+template <class Handle>
+Attributes& create(Handle* handle, const std::map<int, Attributes::Value>& at_first) {
+  auto* made = new Attributes(at_first);
+  *handle = reinterpret_cast<Handle>(made);
+  return *made;
+}
+
+template <class Handle>
+cublasStatus_t destroy(Handle handle) {
+  delete &of(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
 
-bool is_multiple_of_16(std::int64_t bytes) { return bytes % 16 == 0; }
-
-/// Whether the library has a kernel for these: sizes are those of op(a) [m, k] and op(b) [k, n].
-bool is_supported(const Description& description, const Matrix& a, const Matrix& b, const Matrix& c,
-                  const Matrix& d) {
-  if (description.compute == CUBLAS_COMPUTE_64F) {
-    return a.type == CUDA_R_64F && b.type == CUDA_R_64F && d.type == CUDA_R_64F &&
-           description.scale == CUDA_R_64F;
-  }
-  const bool types = (a.type == CUDA_R_16BF || a.type == CUDA_R_32F) && a.type == b.type &&
-                     d.type == CUDA_R_32F && c.type == d.type && description.scale == CUDA_R_32F;
-  return types && is_multiple_of_16(static_cast<std::int64_t>(a.rows) * bytes_of(a.type)) &&
-         is_multiple_of_16(static_cast<std::int64_t>(b.rows) * bytes_of(b.type)) &&
-         is_multiple_of_16(static_cast<std::int64_t>(d.rows) * bytes_of(d.type)) &&
-         is_multiple_of_16(a.stride * bytes_of(a.type)) &&
-         is_multiple_of_16(b.stride * bytes_of(b.type)) &&
-         is_multiple_of_16(d.stride * bytes_of(d.type));
+cublasStatus_t refused(const Refusal& refusal) {
+  library().refusal = refusal.why;
+  return refusal.status;
 }
 
-struct Sizes {
-  std::uint64_t m = 0, n = 0, k = 0;
+Matmul matmul_of(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
+                 cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                 cublasLtMatrixLayout_t d) {
+  return {of(description), of(a), of(b), of(c), of(d), *reinterpret_cast<const int*>(handle)};
+}
+
+/// Differs for matmuls that differ in more than their pointers' values.
+std::uint64_t fingerprint(cublasLtMatmulDesc_t description, cublasLtMatrixLayout_t a,
+                          cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                          cublasLtMatrixLayout_t d) {
+  std::uint64_t hash = 0;
+  const auto mix = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001B3 + 1; };
+  for (const auto& [number, value] : of(description).values()) {
+    const std::string_view pointers = "\x08\x0B\x11\x12\x13\x14\x15\x17\x18\x24";
+    const bool is_pointer = pointers.find(static_cast<char>(number)) != std::string_view::npos;
+    mix(is_pointer ? value.bits != 0 : value.bits);
+  }
+  for (const cublasLtMatrixLayout_t layout : {a, b, c, d}) {
+    for (const auto& [number, value] : of(layout).values()) mix(value.bits);
+  }
+  return hash;
+}
+
+/// What the fake keeps in a cublasLtMatmulAlgo_t.
+struct Algorithm {
+  std::uint64_t matmul;
+  Alignments alignments;
+  std::uint64_t bias_alignment;
+  std::uint64_t workspace;
 };
+static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
-bool fits(const Description& description, const Matrix& a, const Matrix& b, const Matrix& d,
-          Sizes& sizes) {
-  const bool a_plain = description.a == CUBLAS_OP_N;
-  const bool b_plain = description.b == CUBLAS_OP_N;
-  sizes = {a_plain ? a.rows : a.cols, b_plain ? b.cols : b.rows, a_plain ? a.cols : a.rows};
-  const auto strided = [](const Matrix& matrix) {
-    return matrix.stride >= static_cast<std::int64_t>(matrix.rows);
-  };
-  return sizes.k == (b_plain ? b.rows : b.cols) && d.rows == sizes.m && d.cols == sizes.n &&
-         strided(a) && strided(b) && strided(d);
-}
+constexpr std::uint64_t kWorkspace = 256;
 
-double load(const void* data, cudaDataType_t type, std::uint64_t index) {
-  switch (type) {
-    case CUDA_R_16BF:
-      return static_cast<float>(static_cast<const __nv_bfloat16*>(data)[index]);
-    case CUDA_R_32F:
-      return static_cast<const float*>(data)[index];
-    default:
-      return static_cast<const double*>(data)[index];
-  }
-}
-
-/// op(matrix), row-major.
-std::vector<double> values_of(const void* data, const Matrix& matrix, bool transposed) {
-  std::vector<double> values(matrix.rows * matrix.cols);
-  for (std::uint64_t col = 0; col < matrix.cols; ++col) {
-    for (std::uint64_t row = 0; row < matrix.rows; ++row) {
-      const std::uint64_t place = transposed ? col * matrix.rows + row : row * matrix.cols + col;
-      values[place] =
-          load(data, matrix.type, col * static_cast<std::uint64_t>(matrix.stride) + row);
-    }
-  }
-  return values;
-}
-
-std::size_t extent_of(const Matrix& matrix) {
-  return static_cast<std::size_t>(matrix.stride) * matrix.cols *
-         static_cast<std::size_t>(bytes_of(matrix.type));
-}
-
-bool is_usable(const void* data, std::size_t bytes, std::uint64_t alignment) {
-  return reinterpret_cast<std::uintptr_t>(data) % alignment == 0 &&
-         cuda_emulation::is_device_memory(data, bytes);
+std::uint64_t alignment_of(const void* data) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(data) | 16U;
+  return bits & (~bits + 1);
 }
 
 }  // namespace
 
+cublasStatus_t Attributes::set(int attribute, const void* value, std::size_t bytes) {
+  const auto found = values_.find(attribute);
+  if (found == values_.end() || value == nullptr || bytes != found->second.bytes) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  found->second.bits = 0;
+  std::memcpy(&found->second.bits, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t Attributes::get(int attribute, void* value, std::size_t bytes,
+                               std::size_t* written) const {
+  const auto found = values_.find(attribute);
+  if (found == values_.end()) return CUBLAS_STATUS_INVALID_VALUE;
+  const std::size_t size = found->second.bytes;
+  if (bytes == 0 ? written == nullptr : value == nullptr || bytes != size) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (bytes != 0) std::memcpy(value, &found->second.bits, size);
+  if (written != nullptr) *written = size;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+Library& library() {
+  static Library instance;
+  return instance;
+}
+
+}  // namespace cuda_emulation
+
+using namespace cuda_emulation;
+
 extern "C" {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
-  *handle = reinterpret_cast<cublasLtHandle_t>(new int{0});
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return CUBLAS_STATUS_NOT_INITIALIZED;
+  *handle = reinterpret_cast<cublasLtHandle_t>(
+      new int{machine().compute_capabilities.at(static_cast<std::size_t>(device))});
   return CUBLAS_STATUS_SUCCESS;
 }
 
 const char* cublasLtGetStatusName(cublasStatus_t status) {
   switch (status) {
+    case CUBLAS_STATUS_SUCCESS:
+      return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return "CUBLAS_STATUS_NOT_INITIALIZED";
     case CUBLAS_STATUS_INVALID_VALUE:
       return "CUBLAS_STATUS_INVALID_VALUE";
     case CUBLAS_STATUS_NOT_SUPPORTED:
@@ -145,135 +188,135 @@ const char* cublasLtGetStatusName(cublasStatus_t status) {
   }
 }
 
-const char* cublasLtGetStatusString(cublasStatus_t status) { return cublasLtGetStatusName(status); }
+const char* cublasLtGetStatusString(cublasStatus_t) { return library().refusal.c_str(); }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description,
                                         cublasComputeType_t compute, cudaDataType_t scale) {
-  *description =
-      reinterpret_cast<cublasLtMatmulDesc_t>(new Description{.compute = compute, .scale = scale});
-  return CUBLAS_STATUS_SUCCESS;
+  Attributes& attributes = create(description, kDescription);
+  attributes.set(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, &compute, sizeof(compute));
+  return attributes.set(CUBLASLT_MATMUL_DESC_SCALE_TYPE, &scale, sizeof(scale));
 }
 
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
-  delete &of(description);
-  return CUBLAS_STATUS_SUCCESS;
+  return destroy(description);
 }
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, std::size_t bytes) {
-  switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_TRANSA:
-      return set<cublasOperation_t>(of(description).a, value, bytes);
-    case CUBLASLT_MATMUL_DESC_TRANSB:
-      return set<cublasOperation_t>(of(description).b, value, bytes);
-    default:
-      return CUBLAS_STATUS_INVALID_VALUE;
-  }
+  return of(description).set(attribute, value, bytes);
+}
+
+cublasStatus_t cublasLtMatmulDescGetAttribute(cublasLtMatmulDesc_t description,
+                                              cublasLtMatmulDescAttributes_t attribute, void* value,
+                                              std::size_t bytes, std::size_t* written) {
+  return of(description).get(attribute, value, bytes, written);
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
                                           std::uint64_t rows, std::uint64_t cols,
                                           std::int64_t stride) {
-  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(
-      new Matrix{.type = type, .rows = rows, .cols = cols, .stride = stride});
-  return CUBLAS_STATUS_SUCCESS;
+  Attributes& attributes = create(layout, kLayout);
+  attributes.set(CUBLASLT_MATRIX_LAYOUT_TYPE, &type, sizeof(type));
+  attributes.set(CUBLASLT_MATRIX_LAYOUT_ROWS, &rows, sizeof(rows));
+  attributes.set(CUBLASLT_MATRIX_LAYOUT_COLS, &cols, sizeof(cols));
+  return attributes.set(CUBLASLT_MATRIX_LAYOUT_LD, &stride, sizeof(stride));
 }
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
-  delete &of(layout);
-  return CUBLAS_STATUS_SUCCESS;
+  return destroy(layout);
+}
+
+cublasStatus_t cublasLtMatrixLayoutGetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                void* value, std::size_t bytes,
+                                                std::size_t* written) {
+  return of(layout).get(attribute, value, bytes, written);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
-  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new Wish);
+  create(preference, kPreference);
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  delete reinterpret_cast<Wish*>(preference);
-  return CUBLAS_STATUS_SUCCESS;
+  return destroy(preference);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* value, std::size_t bytes) {
-  auto& wish = *reinterpret_cast<Wish*>(preference);
-  switch (attribute) {
-    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
-      return set<std::uint64_t>(wish.workspace, value, bytes);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
-      return set<std::uint32_t>(wish.a_alignment, value, bytes);
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
-      return set<std::uint32_t>(wish.b_alignment, value, bytes);
-    default:
-      return CUBLAS_STATUS_INVALID_VALUE;
-  }
+  return of(preference).set(attribute, value, bytes);
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
+cublasStatus_t cublasLtMatmulPreferenceGetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    void* value, std::size_t bytes,
+                                                    std::size_t* written) {
+  return of(preference).get(attribute, value, bytes, written);
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
+                                              cublasLtMatmulDesc_t description,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* found) {
+  ++library().lookups;
   *found = 0;
-  Sizes sizes;
-  if (wanted < 1 || !fits(of(description), of(a), of(b), of(d), sizes)) {
-    return CUBLAS_STATUS_INVALID_VALUE;
+  if (wanted < 1) return refused({CUBLAS_STATUS_INVALID_VALUE, "no algorithm is wanted"});
+  const Matmul matmul = matmul_of(handle, description, a, b, c, d);
+  const Refusal refusal = check_matmul(matmul);
+  if (refusal.status != CUBLAS_STATUS_SUCCESS) return refused(refusal);
+  if (library().has_no_algorithm && library().has_no_algorithm(matmul)) {
+    return refused({CUBLAS_STATUS_NOT_SUPPORTED, "a test says so"});
   }
-  if (!is_supported(of(description), of(a), of(b), of(c), of(d))) {
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+  const Attributes& wish = of(preference);
+  if (wish.value<std::uint64_t>(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) < kWorkspace) {
+    return refused({CUBLAS_STATUS_NOT_SUPPORTED, "too small a workspace"});
   }
+  const auto alignment = [&](int attribute) { return wish.value<std::uint32_t>(attribute); };
+  const Algorithm algorithm{fingerprint(description, a, b, c, d),
+                            {alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES),
+                             alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES),
+                             alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES),
+                             alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)},
+                            alignment_of(matmul.bias),
+                            kWorkspace};
   results[0] = {};
-  results[0].workspaceSize = 256;
+  results[0].workspaceSize = kWorkspace;
   results[0].state = CUBLAS_STATUS_SUCCESS;
-  const Wish& wish = *reinterpret_cast<Wish*>(preference);
-  results[0].algo.data[0] = wish.a_alignment;
-  results[0].algo.data[1] = wish.b_alignment;
+  std::memcpy(&results[0].algo, &algorithm, sizeof(algorithm));
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void* alpha,
-                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
-                              cublasLtMatrixLayout_t b_layout, const void* beta, const void*,
-                              cublasLtMatrixLayout_t c_layout, void* d,
-                              cublasLtMatrixLayout_t d_layout,
-                              const cublasLtMatmulAlgo_t* algorithm, void* workspace,
-                              std::size_t workspace_bytes, cudaStream_t) {
-  const Description& what = of(description);
-  const Matrix& d_matrix = of(d_layout);
-  Sizes sizes;
-  if (!fits(what, of(a_layout), of(b_layout), d_matrix, sizes)) return CUBLAS_STATUS_INVALID_VALUE;
-  if (!is_supported(what, of(a_layout), of(b_layout), of(c_layout), d_matrix)) {
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
+                              const void* alpha, const void* a, cublasLtMatrixLayout_t a_layout,
+                              const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
+                              const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
+                              void* workspace, std::size_t workspace_bytes, cudaStream_t) {
+  const Matmul matmul = matmul_of(handle, description, a_layout, b_layout, c_layout, d_layout);
+  Refusal refusal = check_matmul(matmul);
+  if (refusal.status != CUBLAS_STATUS_SUCCESS) return refused(refusal);
+  Algorithm algorithm;
+  std::memcpy(&algorithm, algo, sizeof(algorithm));
+  if (algorithm.matmul != fingerprint(description, a_layout, b_layout, c_layout, d_layout) ||
+      alignment_of(matmul.bias) < algorithm.bias_alignment) {
+    return refused({CUBLAS_STATUS_INVALID_VALUE, "the algorithm is another matmul's"});
   }
-  const bool f64 = what.scale == CUDA_R_64F;
-  const double factor = load(alpha, what.scale, 0);
-  if (load(beta, what.scale, 0) != 0.0) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (!is_usable(a, extent_of(of(a_layout)), algorithm->data[0]) ||
-      !is_usable(b, extent_of(of(b_layout)), algorithm->data[1]) ||
-      !is_usable(d, extent_of(d_matrix), 256) ||
-      (workspace_bytes > 0 && reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0)) {
-    return CUBLAS_STATUS_INVALID_VALUE;
+  if (workspace_bytes < algorithm.workspace ||
+      reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0 ||
+      !is_device_memory(workspace, workspace_bytes)) {
+    return refused({CUBLAS_STATUS_INVALID_VALUE, "3: the workspace"});
   }
-  const std::vector<double> left = values_of(a, of(a_layout), what.a == CUBLAS_OP_T);
-  const std::vector<double> right = values_of(b, of(b_layout), what.b == CUBLAS_OP_T);
-  for (std::uint64_t row = 0; row < sizes.m; ++row) {
-    for (std::uint64_t col = 0; col < sizes.n; ++col) {
-      double sum = 0.0;
-      for (std::uint64_t k = 0; k < sizes.k; ++k) {
-        sum += left[row * sizes.k + k] * right[k * sizes.n + col];
-      }
-      const std::uint64_t place = col * static_cast<std::uint64_t>(d_matrix.stride) + row;
-      if (f64) {
-        static_cast<double*>(d)[place] = factor * sum;
-      } else {
-        static_cast<float*>(d)[place] = static_cast<float>(factor * sum);
-      }
-    }
-  }
+  const MatmulMemory memory{alpha, beta, a, b, c, d};
+  refusal = check_memory(matmul, memory, algorithm.alignments);
+  if (refusal.status != CUBLAS_STATUS_SUCCESS) return refused(refusal);
+  compute_matmul(matmul, memory);
+  if (library().on_matmul) library().on_matmul(matmul);
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "backend/cuda/block_tile.hpp"
 #include "backend/cuda/fp8_blocks.hpp"
@@ -38,22 +39,30 @@ struct TileGrid {
   }
 };
 
-/// The producer's values of a vector that may reach from one part into the next.
+// A producer says kLong where its code is: it is then compiled once a kernel, and the values go
+// through memory of the thread.
+
+/// Moves x[0] to x[places], and so on.
+inline __device__ void shift_up(float (&x)[kVector], int places) {
+  TAPE8_UNROLL
+  for (int bit = 3; bit >= 0; --bit) {
+    const int step = 1 << bit;
+    TAPE8_UNROLL
+    for (int i = kVector - 1; i >= step; --i) x[i] = (places & step) != 0 ? x[i - step] : x[i];
+  }
+}
+
+/// Values of a vector that may reach from one part into the next.
 template <class Producer>
 __device__ void load_across_parts(const Producer& producer, const TileGrid& grid, std::int64_t row,
                                   std::int64_t col, int count, float (&out)[kVector]) {
   for (int done = 0; done < count;) {
-    const std::int64_t left = grid.part_cols - (col + done) % grid.part_cols;
+    const std::int64_t left =
+        grid.parts_apart ? count : grid.part_cols - (col + done) % grid.part_cols;
     const int some = left < count - done ? static_cast<int>(left) : count - done;
     float piece[kVector];
     producer.values(row, col + done, some, piece);
-    TAPE8_UNROLL
-    for (int step = kVector / 2; step > 0; step /= 2) {
-      TAPE8_UNROLL
-      for (int i = kVector - 1; i >= step; --i) {
-        piece[i] = (done & step) != 0 ? piece[i - step] : piece[i];
-      }
-    }
+    if (done > 0) shift_up(piece, done);
     TAPE8_UNROLL
     for (int i = 0; i < kVector; ++i) out[i] = i < done ? out[i] : piece[i];
     done += some;
@@ -64,18 +73,23 @@ __device__ void load_across_parts(const Producer& producer, const TileGrid& grid
 template <class Producer>
 __device__ void load_part(const Producer& producer, const TileGrid& grid, const TilePart& part,
                           float (&x)[kLaneRows][kVector]) {
+  if constexpr (Producer::kLong) {
+    float rows[kLaneRows][kVector];
+    TAPE8_NO_UNROLL
+    for (int j = 0; j < kLaneRows; ++j) {
+      load_across_parts(producer, grid, part.row() + j, part.col(), part.count(j), rows[j]);
+    }
+    memcpy(x, rows, sizeof(rows));
+  } else {
+    TAPE8_UNROLL
+    for (int j = 0; j < kLaneRows; ++j) {
+      if (part.count(j) > 0) producer.values(part.row() + j, part.col(), part.count(j), x[j]);
+    }
+  }
   TAPE8_UNROLL
   for (int j = 0; j < kLaneRows; ++j) {
-    const int count = part.count(j);
-    if (count > 0) {
-      if (grid.parts_apart) {
-        producer.values(part.row() + j, part.col(), count, x[j]);
-      } else {
-        load_across_parts(producer, grid, part.row() + j, part.col(), count, x[j]);
-      }
-    }
     TAPE8_UNROLL
-    for (int i = 0; i < kVector; ++i) x[j][i] = i < count ? x[j][i] : 0.0F;
+    for (int i = 0; i < kVector; ++i) x[j][i] = i < part.count(j) ? x[j][i] : 0.0F;
   }
 }
 

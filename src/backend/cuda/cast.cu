@@ -10,6 +10,7 @@ struct CastValues {
   Source x;
   std::int64_t cols = 0;
   static constexpr int parts = 1;
+  static constexpr bool kLong = false;
 
   template <class Real>
   __device__ void values(std::int64_t row, std::int64_t col, int count,

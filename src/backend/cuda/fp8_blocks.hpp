@@ -136,19 +136,23 @@ struct Fp8Blocks {
     std::uint32_t amax = 0;
     for (int w = 0; w < kTileWarps; ++w) amax = larger(amax, amaxes[w]);
     const Fp8BlockScale scale = scale_of(amax);
-    const std::int64_t at =
-        part.tile_row / kTile * divide_up(part.cols, std::int64_t{kTile}) + part.tile_col / kTile;
-    for (int usage = 0; usage < 2; ++usage) {
-      const BlockPart& to = usage == 0 ? rowwise : columnwise;
-      if (to.data == nullptr) continue;
-      if (threadIdx.x == 0 && part.count(0) > 0) store_scale(to, at, scale);
+    if (rowwise.data != nullptr) store_square(rowwise, part, x, scale);
+    if (columnwise.data != nullptr) store_square(columnwise, part, x, scale);
+  }
+
+  __device__ void store_square(const BlockPart& to, const TilePart& part,
+                               const float (&x)[kLaneRows][kVector],
+                               const Fp8BlockScale& scale) const {
+    const std::int64_t row_blocks = divide_up(part.cols, std::int64_t{kTile});
+    if (threadIdx.x == 0 && part.count(0) > 0) {
+      store_scale(to, part.tile_row / kTile * row_blocks + part.tile_col / kTile, scale);
+    }
+    TAPE8_UNROLL
+    for (int j = 0; j < kLaneRows; ++j) {
+      float scaled[kVector];
       TAPE8_UNROLL
-      for (int j = 0; j < kLaneRows; ++j) {
-        float scaled[kVector];
-        TAPE8_UNROLL
-        for (int i = 0; i < kVector; ++i) scaled[i] = x[j][i] * scale.multiplier;
-        store(to, part, j, scaled);
-      }
+      for (int i = 0; i < kVector; ++i) scaled[i] = x[j][i] * scale.multiplier;
+      store(to, part, j, scaled);
     }
   }
 };

@@ -114,6 +114,7 @@ struct NormValues {
   const Normalizer<float>* normalizers = nullptr;
   Affine<float> affine;
   static constexpr int parts = 1;
+  static constexpr bool kLong = false;
 
   __device__ void values(std::int64_t row, std::int64_t col, int count,
                          float (&out)[kVector]) const {

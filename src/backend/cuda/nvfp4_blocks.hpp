@@ -54,10 +54,9 @@ struct Nvfp4Blocks {
 
   /// By one block of the grid.
   __device__ void begin() const {
-    if (threadIdx.x > 1) return;
-    const BlockPart& part = threadIdx.x == 0 ? rowwise : columnwise;
-    if (part.data == nullptr) return;
-    part.tensor_scale_inv->value = Nvfp4Scales(*part.amax).tensor_scale_inv;
+    if (threadIdx.x != 0) return;
+    store_tensor_scale(rowwise);
+    store_tensor_scale(columnwise);
   }
 
   __device__ void cast(const TilePart& part, float (&x)[kLaneRows][kVector], Shared& shared) const {
@@ -70,6 +69,11 @@ struct Nvfp4Blocks {
   }
 
  private:
+  static __device__ void store_tensor_scale(const BlockPart& part) {
+    if (part.data == nullptr) return;
+    part.tensor_scale_inv->value = Nvfp4Scales(*part.amax).tensor_scale_inv;
+  }
+
   /// Of the square of 16 x 16 that the lane's vectors are in.
   static __device__ std::uint32_t largest_of_square(const float (&x)[kLaneRows][kVector]) {
     return largest_of_lanes(largest_bits(x), kWarp / kTileVectors, kTileVectors);

@@ -4,87 +4,20 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include <tape8/core/rng.hpp>
 
+#include "backend/block_formats.hpp"
 #include "backend/kernel_test.hpp"
 
 namespace tape8::test {
-
-/// What to cast to: a BlockOutput without its memory.
-struct BlockFormat {
-  ScalingMode scaling_mode = ScalingMode::mxfp8_1d;
-  DType dtype = DType::e4m3;
-  bool power_of_2_scale = true;
-  bool hadamard = false;
-  std::optional<StochasticRounding> rounding = {};
-};
 
 /// One usage's bytes.
 struct BlockBytes {
   std::vector<std::uint8_t> data, scale_inv;
   float tensor_scale_inv = 1.0F;
 };
-
-inline float largest_of(const std::vector<float>& values) {
-  float amax = 0.0F;
-  for (const float value : values) {
-    if (std::isnan(value)) return std::numeric_limits<float>::quiet_NaN();
-    amax = std::max(amax, std::abs(value));
-  }
-  return amax;
-}
-
-inline std::int64_t up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-/// A matrix with an operand's lines as rows: those that a matmul contracts along.
-struct Lines {
-  std::int64_t count = 0, length = 0;
-  std::vector<float> values;
-
-  float at(std::int64_t line, std::int64_t i) const {
-    return line < count && i < length ? values[static_cast<std::size_t>(line * length + i)] : 0.0F;
-  }
-};
-
-inline Lines lines_of(const std::vector<float>& x, std::int64_t rows, std::int64_t cols,
-                      Usage usage) {
-  if (usage == Usage::rowwise) return {rows, cols, x};
-  Lines lines{cols, rows, {}};
-  for (std::int64_t c = 0; c < cols; ++c) {
-    for (std::int64_t r = 0; r < rows; ++r) {
-      lines.values.push_back(x[static_cast<std::size_t>(r * cols + c)]);
-    }
-  }
-  return lines;
-}
-
-/// Each 16 values of a line, zeros past its end, times a matrix of +-1/4 in the order of a
-/// butterfly.
-inline Lines hadamard_lines(const Lines& x) {
-  const std::array<int, 16> signs{1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1};
-  Lines y{x.count, up(x.length, 16) * 16, {}};
-  for (std::int64_t line = 0; line < x.count; ++line) {
-    for (std::int64_t first = 0; first < x.length; first += 16) {
-      std::array<float, 16> v{};
-      for (std::size_t i = 0; i < 16; ++i) {
-        const float value = x.at(line, first + static_cast<std::int64_t>(i));
-        v[i] = signs[i] > 0 ? value : -value;
-      }
-      for (std::size_t stride = 1; stride < 16; stride *= 2) {
-        const std::array<float, 16> before = v;
-        for (std::size_t i = 0; i < 16; ++i) {
-          v[i] = i % (2 * stride) < stride ? before[i] + before[i + stride]
-                                           : before[i - stride] - before[i];
-        }
-      }
-      for (const float value : v) y.values.push_back(value * 0.25F);
-    }
-  }
-  return y;
-}
 
 /// The smallest power of two that v does not exceed, as an e8m0 code.
 inline std::uint8_t e8m0_reference(float v) {
@@ -238,21 +171,15 @@ class BlockMemory {
   BlockMemory(std::int64_t rows, std::int64_t cols, const BlockFormat& format, bool rowwise,
               bool columnwise, float rowwise_amax = 0.0F, float columnwise_amax = 0.0F)
       : format_(format),
-        data_{Memory(DType::u8, rowwise ? data_bytes(rows, cols) : 0),
-              Memory(DType::u8, columnwise ? data_bytes(cols, rows) : 0)},
-        scales_{Memory(scale_type(), rowwise ? scale_count(rows, cols) : 0),
-                Memory(scale_type(), columnwise ? scale_count(cols, rows) : 0)},
+        data_{Memory(DType::u8, rowwise ? data_bytes(format, rows, cols) : 0),
+              Memory(DType::u8, columnwise ? data_bytes(format, cols, rows) : 0)},
+        scales_{Memory(scale_type(), rowwise ? scale_count(format, rows, cols) : 0),
+                Memory(scale_type(), columnwise ? scale_count(format, cols, rows) : 0)},
         amax_{Amax{rowwise_amax}, Amax{columnwise_amax}},
         wanted_{rowwise, columnwise} {}
 
   BlockOutput output() {
-    BlockOutput blocks{.scaling_mode = format_.scaling_mode,
-                       .dtype = format_.dtype,
-                       .power_of_2_scale = format_.power_of_2_scale,
-                       .hadamard = format_.hadamard,
-                       .rounding = format_.rounding ? &*format_.rounding : nullptr,
-                       .rowwise = {},
-                       .columnwise = {}};
+    BlockOutput blocks = output_of(format_);
     const auto part = [&](std::size_t i) {
       if (!wanted_[i]) return BlockPart{};
       return BlockPart{data_[i].data(), scales_[i].data(), &amax_[i], &tensor_scale_inv_[i]};
@@ -269,13 +196,6 @@ class BlockMemory {
   }
 
  private:
-  std::int64_t data_bytes(std::int64_t lines, std::int64_t length) const {
-    return is_nvfp4(format_.scaling_mode) ? lines * up(length, 16) * 8 : lines * length;
-  }
-  std::int64_t scale_count(std::int64_t lines, std::int64_t length) const {
-    const ScalingBlock block = scaling_block(format_.scaling_mode);
-    return up(lines, block.across) * up(length, block.along);
-  }
   DType scale_type() const {
     return scale_dtype(format_.scaling_mode) == DType::f32 ? DType::f32 : DType::u8;
   }
@@ -289,46 +209,6 @@ class BlockMemory {
 
 inline bool holds(const Memory& memory, const std::vector<std::uint8_t>& bytes) {
   return std::memcmp(memory.data(), bytes.data(), bytes.size()) == 0;
-}
-
-/// The amaxes that an nvfp4 cast of x is given.
-inline std::array<float, 2> cast_amaxes(const std::vector<float>& x, std::int64_t rows,
-                                        std::int64_t cols, const BlockFormat& format) {
-  const Lines lines = lines_of(x, rows, cols, Usage::columnwise);
-  return {largest_of(x), largest_of(format.hadamard ? hadamard_lines(lines).values : x)};
-}
-
-/// Formats of every mode.
-inline std::vector<BlockFormat> block_formats() {
-  std::vector<BlockFormat> formats;
-  for (const DType dtype : {DType::e4m3, DType::e5m2}) {
-    formats.push_back({ScalingMode::mxfp8_1d, dtype});
-    for (const bool power_of_2 : {true, false}) {
-      formats.push_back({ScalingMode::float8_block_1d, dtype, power_of_2});
-      formats.push_back({ScalingMode::float8_block_2d, dtype, power_of_2});
-    }
-  }
-  const StochasticRounding rounding{0x123456789ABCDEF, 0x300000007};
-  for (const bool stochastic : {false, true}) {
-    BlockFormat format{ScalingMode::nvfp4_1d, DType::e2m1};
-    if (stochastic) format.rounding = rounding;
-    formats.push_back(format);
-    format.hadamard = true;
-    formats.push_back(format);
-    format.hadamard = false;
-    format.scaling_mode = ScalingMode::nvfp4_2d;
-    formats.push_back(format);
-  }
-  return formats;
-}
-
-inline std::string name_of(const BlockFormat& format) {
-  std::string name =
-      std::string(to_string(format.scaling_mode)) + " " + std::string(to_string(format.dtype));
-  if (!format.power_of_2_scale) name += " any scale";
-  if (format.hadamard) name += " hadamard";
-  if (format.rounding) name += " stochastic";
-  return name;
 }
 
 }  // namespace tape8::test

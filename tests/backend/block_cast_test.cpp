@@ -18,33 +18,12 @@ constexpr std::size_t kSmallShapes = 10;
 
 /// Values whose magnitude differs from block to block.
 std::vector<double> uneven_values(const Shape2& shape, unsigned seed) {
-  std::vector<double> x = random_values(shape[0] * shape[1], seed);
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const auto row = static_cast<std::int64_t>(i) / shape[1];
-    const auto col = static_cast<std::int64_t>(i) % shape[1];
-    x[i] = std::ldexp(x[i], static_cast<int>((row / 16 * 7 + col / 16 * 5) % 13 - 6));
-  }
-  return x;
+  return made_uneven(random_values(shape[0] * shape[1], seed), shape[1]);
 }
 
-/// Blocks of zeros, of denormals, of huge values, with an Inf, with a NaN, each in its place.
+/// The same with blocks of what is not just numbers.
 std::vector<double> special_values(const Shape2& shape, unsigned seed) {
-  std::vector<double> x = uneven_values(shape, seed);
-  const double inf = std::numeric_limits<double>::infinity();
-  const double largest = std::numeric_limits<float>::max();
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const auto row = static_cast<std::int64_t>(i) / shape[1];
-    const auto col = static_cast<std::int64_t>(i) % shape[1];
-    const auto square = (row / 16 + 3 * (col / 16)) % 11;
-    if (square == 1) x[i] = 0.0;
-    if (square == 2) x[i] = -0.0;
-    if (square == 3) x[i] = std::ldexp(x[i], -140);
-    if (square == 4) x[i] = std::copysign(largest, x[i]);
-    const auto place = (row * 31 + col * 17) % 997;
-    if (place == 5) x[i] = std::copysign(inf, x[i]);
-    if (place == 300) x[i] = std::nan("");
-  }
-  return x;
+  return made_special(uneven_values(shape, seed), shape[1]);
 }
 
 /// Casts x to each usage, alone and together, and compares with the reference.

@@ -1,4 +1,5 @@
 #include "backend/cuda/activation_math.hpp"
+#include "backend/cuda/block_values.hpp"
 #include "backend/cuda/kernels.hpp"
 #include "backend/cuda/map_values.hpp"
 
@@ -27,6 +28,7 @@ struct ActivationValues {
   Source x;
   std::int64_t cols = 0;
   static constexpr int parts = 1;
+  static constexpr bool kLong = true;
 
   template <class Real>
   __device__ void values(std::int64_t row, std::int64_t col, int count,
@@ -46,6 +48,7 @@ struct ActivationGradients {
   Source dy, x;
   std::int64_t cols = 0;  // of a part
   int parts = 1;
+  static constexpr bool kLong = true;
 
   template <class Real>
   __device__ void values(std::int64_t row, std::int64_t col, int count,
@@ -68,22 +71,23 @@ struct ActivationGradients {
 
 void activation(Context& context, const ActivationArgs& args) {
   const bool f64 = args.x.dtype == DType::f64;
-  check_operands("activation", f64, {args.x}, {args.y});
+  check_operands("activation", f64, {args.x}, {args.y}, BlockSupport::outputs);
   const ActivationValues values{parts_of("activation", args.type, args.params), Source(args.x),
                                 args.cols};
   with_real(f64, [&]<class Real>(Real) {
-    map_values<Real>(context, args.rows, args.cols, values, args.y);
+    map_values_or_blocks<Real>(context, args.rows, args.cols, values, args.y);
   });
 }
 
 void activation_backward(Context& context, const ActivationBackwardArgs& args) {
   const bool f64 = args.x.dtype == DType::f64;
-  check_operands("activation_backward", f64, {args.dy, args.x}, {args.dx});
+  check_operands("activation_backward", f64, {args.dy, args.x}, {args.dx}, BlockSupport::outputs);
   const Parts parts = parts_of("activation_backward", args.type, args.params);
   const ActivationGradients gradients{parts, Source(args.dy), Source(args.x), args.cols,
                                       parts.count};
   with_real(f64, [&]<class Real>(Real) {
-    map_values<Real>(context, args.rows, parts.count * args.cols, gradients, args.dx, args.dbias);
+    map_values_or_blocks<Real>(context, args.rows, parts.count * args.cols, gradients, args.dx,
+                               args.dbias);
   });
 }
 

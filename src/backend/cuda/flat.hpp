@@ -72,8 +72,9 @@ class Writer {
 
 /// Refuses, before anything is written, what these kernels do not have.
 inline void check_operands(const char* op, bool f64, std::initializer_list<Input> inputs,
-                           std::initializer_list<Output> outputs) {
-  tape8::check_operands("cuda", op, f64, inputs, outputs);
+                           std::initializer_list<Output> outputs,
+                           BlockSupport block_support = BlockSupport::none) {
+  tape8::check_operands("cuda", op, f64, inputs, outputs, block_support);
 }
 
 /// Calls body(Real{}) with the type that an op computes in.

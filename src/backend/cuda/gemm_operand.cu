@@ -1,90 +1,26 @@
+#include "backend/cuda/block_source.hpp"
 #include "backend/cuda/gemm_operand.hpp"
 #include "backend/cuda/map_values.hpp"
 
 namespace tape8::cuda {
 namespace {
 
-/// 2^(code - 127); the last code is NaN.
-__device__ float decode_e8m0(std::uint8_t code) {
-  if (code == 255) return NAN;
-  return code == 0 ? __uint_as_float(1U << 22) : __uint_as_float(std::uint32_t{code} << 23);
-}
-
-__device__ float decode_e2m1(std::uint8_t code) {
-  const unsigned exponent = code >> 1U & 3U;
-  const unsigned mantissa = code & 1U;
-  const float magnitude = exponent == 0 ? 0.5F * static_cast<float>(mantissa)
-                                        : static_cast<float>((2U + mantissa) << exponent) * 0.25F;
-  return (code & 8U) != 0 ? -magnitude : magnitude;
-}
-
-__device__ float decode_e4m3(std::uint8_t code) {
-  __nv_fp8_e4m3 value;
-  value.__x = code;
-  return static_cast<float>(value);
-}
-
 /// An operand's values, row-major as it is stored; zeros past its end.
 struct OperandValues {
-  Source source;
-  ScalingMode mode = ScalingMode::none;
-  const void* scales = nullptr;
-  std::int64_t rows = 0, cols = 0;
-  std::int64_t row_blocks = 1, col_blocks = 1;  // values of a block along either axis
-  std::int64_t scale_cols = 0;
+  BlockSource source;
   static constexpr int parts = 1;
-
-  __device__ float scale_at(std::int64_t row, std::int64_t col) const {
-    const std::int64_t index = row / row_blocks * scale_cols + col / col_blocks;
-    switch (mode) {
-      case ScalingMode::mxfp8_1d:
-        return decode_e8m0(static_cast<const std::uint8_t*>(scales)[index]);
-      case ScalingMode::float8_block_1d:
-      case ScalingMode::float8_block_2d:
-        return static_cast<const float*>(scales)[index];
-      case ScalingMode::nvfp4_1d:
-      case ScalingMode::nvfp4_2d:
-        return decode_e4m3(static_cast<const std::uint8_t*>(scales)[index]);
-      default:
-        return 1.0F;
-    }
-  }
 
   template <class Real>
   __device__ void values(std::int64_t row, std::int64_t col, int, Real (&out)[kVector]) const {
-    const std::int64_t left = row < rows ? cols - col : 0;
-    const int valid = left < 0 ? 0 : left < kVector ? static_cast<int>(left) : kVector;
-    for (int i = 0; i < kVector; ++i) out[i] = 0;
-    if (valid == 0) return;
-    if (source.dtype == DType::e2m1) {
-      // Rows are whole blocks of 16 codes, two a byte, the first low.
-      const std::int64_t row_bytes = (cols + 15) / 16 * 8;
-      const auto* codes = static_cast<const std::uint8_t*>(source.data) + row * row_bytes + col / 2;
-      for (int i = 0; i < valid; ++i) {
-        const std::uint8_t pair = codes[i / 2];
-        out[i] = decode_e2m1(i % 2 == 0 ? pair & 0xFU : pair >> 4U);
-      }
-    } else {
-      source.load(row * cols + col, valid, out);
-    }
-    if (scales == nullptr) return;
-    for (int i = 0; i < valid; ++i) out[i] *= static_cast<Real>(scale_at(row, col + i));
+    source.load(row, col, out);
   }
 };
 
 OperandValues values_of(const GemmOperand& operand, const StoredOperand& stored) {
-  OperandValues values;
-  values.source.data = operand.data;
-  values.source.dtype = operand.dtype;
-  values.mode = operand.scaling_mode;
-  values.rows = stored.rows;
-  values.cols = stored.cols;
-  if (!is_block_scaled(operand.scaling_mode)) return values;
-  const ScalingBlock block = scaling_block(operand.scaling_mode);
-  values.scales = operand.block_scale_inv;
-  values.row_blocks = stored.k_last ? block.across : block.along;
-  values.col_blocks = stored.k_last ? block.along : block.across;
-  values.scale_cols = divide_up(stored.cols, values.col_blocks);
+  OperandValues values{BlockSource::of(operand.data, operand.dtype, stored.rows, stored.cols)};
+  if (is_block_scaled(operand.scaling_mode)) {
+    values.source.set_blocks(operand.scaling_mode, operand.block_scale_inv, stored.k_last);
+  }
   return values;
 }
 

@@ -11,6 +11,9 @@
 
 /// Shared memory of a block: TAPE8_SHARED(float, sums, [32]) declares float sums[32].
 #define TAPE8_SHARED(type, name, ...) __shared__ type name __VA_ARGS__
+/// Before a loop over an array that has to stay in registers.
+#define TAPE8_UNROLL _Pragma("unroll")
+#define TAPE8_NO_UNROLL _Pragma("unroll 1")
 
 namespace tape8::cuda {
 

@@ -1,3 +1,4 @@
+#include "backend/cuda/block_values.hpp"
 #include "backend/cuda/kernels.hpp"
 #include "backend/cuda/norm_rows.hpp"
 
@@ -46,6 +47,21 @@ __device__ Normalizer<Real> row_statistics(const Row<Real>& row, std::int64_t co
   return result;
 }
 
+template <class Real>
+Affine<Real> affine_of(const NormArgs& args) {
+  return {static_cast<const Real*>(args.gamma), static_cast<const Real*>(args.beta),
+          args.zero_centered_gamma};
+}
+
+/// x of columns `col` and on becomes y.
+template <class Real>
+__device__ void normalize(const Normalizer<Real>& n, const Affine<Real>& affine, std::int64_t col,
+                          int count, Real (&values)[kVector]) {
+  for (int i = 0; i < kVector; ++i) {
+    if (i < count) values[i] = n(values[i]) * affine.gamma_at(col + i) + affine.beta_at(col + i);
+  }
+}
+
 /// Bytes a value: x and y once, where the row is kept.
 template <class Real>
 __global__ void norm_kernel(std::int64_t rows, std::int64_t cols, bool centered, Real epsilon,
@@ -66,28 +82,74 @@ __global__ void norm_kernel(std::int64_t rows, std::int64_t cols, bool centered,
     row.for_each([&](std::int64_t c, int count) {
       Real values[kVector];
       row.load(c, count, values);
-      for (int i = 0; i < count; ++i) {
-        values[i] = n(values[i]) * affine.gamma_at(c + i) + affine.beta_at(c + i);
-      }
+      normalize(n, affine, c, count, values);
       writer.store(r * cols + c, count, values);
     });
   }
   writer.note();
 }
 
+/// The statistics alone, and what normalizes each row. Bytes a value: x once.
+__global__ void norm_statistics_kernel(std::int64_t rows, std::int64_t cols, bool centered,
+                                       float epsilon, bool keeps, Source x,
+                                       Normalizer<float>* normalizers, float* mu, float* rsigma) {
+  TAPE8_SHARED(float, shared, [kWarp]);
+  Row<float> row(x, cols, keeps ? dynamic_shared<float>() : nullptr);
+  for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    __syncthreads();
+    row.begin(r);
+    __syncthreads();
+    const Normalizer<float> n = row_statistics(row, cols, centered, epsilon, shared);
+    if (threadIdx.x != 0) continue;
+    normalizers[r] = n;
+    if (mu != nullptr) mu[r] = n.center;
+    if (rsigma != nullptr) rsigma[r] = n.rsigma;
+  }
+}
+
+/// y of rows whose statistics are known.
+struct NormValues {
+  Source x;
+  std::int64_t cols = 0;
+  const Normalizer<float>* normalizers = nullptr;
+  Affine<float> affine;
+  static constexpr int parts = 1;
+  static constexpr bool kLong = false;
+
+  __device__ void values(std::int64_t row, std::int64_t col, int count,
+                         float (&out)[kVector]) const {
+    x.load(row * cols + col, count, out);
+    normalize(normalizers[row], affine, col, count, out);
+  }
+};
+
+/// A tile has parts of rows: the statistics come first, for which x is read once more.
+void norm_with_blocks(Context& context, const NormArgs& args) {
+  const Workspace normalizers(context,
+                              sizeof(Normalizer<float>) * static_cast<std::size_t>(args.rows));
+  const LaunchConfig config = norm_config<float>(context, args.rows, args.cols, 1);
+  launch(norm_statistics_kernel, config, args.rows, args.cols, args.type == NormType::layernorm,
+         args.epsilon, config.shared_bytes > 0, Source(args.x), normalizers.as<Normalizer<float>>(),
+         static_cast<float*>(args.mu), static_cast<float*>(args.rsigma));
+  map_blocks(context, args.rows, args.cols,
+             NormValues{Source(args.x), args.cols, normalizers.as<Normalizer<float>>(),
+                        affine_of<float>(args)},
+             args.y);
+}
+
 }  // namespace
 
 void norm(Context& context, const NormArgs& args) {
   const bool f64 = args.x.dtype == DType::f64;
-  check_operands("norm", f64, {args.x}, {args.y});
+  check_operands("norm", f64, {args.x}, {args.y}, BlockSupport::outputs);
+  if (args.y.blocks != nullptr) return norm_with_blocks(context, args);
   clear_amax(args.y.amax, context.stream());
   with_real(f64, [&]<class Real>(Real) {
     const LaunchConfig config = norm_config<Real>(context, args.rows, args.cols, 1);
     launch(norm_kernel<Real>, config, args.rows, args.cols, args.type == NormType::layernorm,
            static_cast<Real>(args.epsilon), config.shared_bytes > 0, Source(args.x),
-           Affine<Real>{static_cast<const Real*>(args.gamma), static_cast<const Real*>(args.beta),
-                        args.zero_centered_gamma},
-           Sink(args.y), static_cast<Real*>(args.mu), static_cast<Real*>(args.rsigma));
+           affine_of<Real>(args), Sink(args.y), static_cast<Real*>(args.mu),
+           static_cast<Real*>(args.rsigma));
   });
 }
 

@@ -96,6 +96,9 @@ extern dim3 blockDim, gridDim;
   name##_shared_type& name = *static_cast<name##_shared_type*>( \
       cuda_emulation::shared(&name##_shared_key, sizeof(name##_shared_type)))
 
+#define TAPE8_UNROLL
+#define TAPE8_NO_UNROLL
+
 inline void __syncthreads() { cuda_emulation::wait_for_block(); }
 inline void __syncwarp(unsigned mask = 0xFFFFFFFFU) { cuda_emulation::wait_for_warp(mask); }
 

@@ -71,9 +71,7 @@ __global__ void norm_kernel(std::int64_t rows, std::int64_t cols, bool centered,
   Writer writer(y);
   Row<Real> row(x, cols, keeps ? dynamic_shared<Real>() : nullptr);
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    __syncthreads();
     row.begin(r);
-    __syncthreads();
     const Normalizer<Real> n = row_statistics(row, cols, centered, epsilon, shared);
     if (threadIdx.x == 0) {
       if (mu != nullptr) mu[r] = n.center;
@@ -96,9 +94,7 @@ __global__ void norm_statistics_kernel(std::int64_t rows, std::int64_t cols, boo
   TAPE8_SHARED(float, shared, [kWarp]);
   Row<float> row(x, cols, keeps ? dynamic_shared<float>() : nullptr);
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    __syncthreads();
     row.begin(r);
-    __syncthreads();
     const Normalizer<float> n = row_statistics(row, cols, centered, epsilon, shared);
     if (threadIdx.x != 0) continue;
     normalizers[r] = n;

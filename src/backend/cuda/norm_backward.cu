@@ -16,13 +16,11 @@ __global__ void norm_backward_kernel(std::int64_t rows, std::int64_t cols, bool 
   Writer writer(dx);
   Real* const kept = keeps ? dynamic_shared<Real>() : nullptr;
   Row<Real> x_row(x, cols, kept);
-  Row<Real> dy_row(dy, cols, keeps ? kept + cols : nullptr);
+  Row<Real> dy_row(dy, cols, keeps ? kept + kept_values(cols) : nullptr);
   const Real count = static_cast<Real>(cols > 0 ? cols : 1);
   for (std::int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-    __syncthreads();
     x_row.begin(r);
     dy_row.begin(r);
-    __syncthreads();
     Normalizer<Real> n{centered ? mu[r] : Real{0}, rsigma[r], 0};
     Real g_sum = 0, product_sum = 0, deviations = 0;
     x_row.for_each([&](std::int64_t c, int valid) {

@@ -15,6 +15,11 @@ namespace tape8::cuda {
 /// Rows up to so many bytes as Real stay in shared memory; longer ones are read anew by each pass.
 inline constexpr std::int64_t kKeptRowBytes = 32 << 10;
 
+/// Of a row, its last vector filled up.
+constexpr std::int64_t kept_values(std::int64_t cols) {
+  return divide_up(cols, std::int64_t{kVector}) * kVector;
+}
+
 /// Whole warps, enough for a row's vectors; shared memory for `rows_kept` rows where they fit.
 template <class Real>
 LaunchConfig norm_config(const Context& context, std::int64_t rows, std::int64_t cols,
@@ -23,33 +28,34 @@ LaunchConfig norm_config(const Context& context, std::int64_t rows, std::int64_t
   const std::int64_t warps = divide_up(cols, std::int64_t{kVector} * kWarp);
   config.block =
       dim3(static_cast<unsigned>(kWarp * std::clamp<std::int64_t>(warps, 1, kFlatThreads / kWarp)));
-  const std::int64_t bytes = rows_kept * cols * static_cast<std::int64_t>(sizeof(Real));
+  const std::int64_t bytes =
+      rows_kept * kept_values(cols) * static_cast<std::int64_t>(sizeof(Real));
   config.shared_bytes = bytes <= kKeptRowBytes ? static_cast<std::size_t>(bytes) : 0;
   return config;
 }
 
-/// A row of a matrix, read from memory once if it is kept.
+/// A row of a matrix, read from memory once if it is kept. Each thread has the same vectors in
+/// every pass, so none waits for what another has kept.
 template <class Real>
 class Row {
  public:
-  /// `kept` is shared memory of `cols`, or null.
+  /// `kept` is shared memory for the vectors of the row, or null.
   __device__ Row(const Source& source, std::int64_t cols, Real* kept)
-      : source_(source), cols_(cols), kept_(kept) {}
+      : source_(source), cols_(cols), vectors_((cols + kVector - 1) / kVector), kept_(kept) {}
 
-  /// By all threads, and a barrier before anything is read.
   __device__ void begin(std::int64_t row) {
     row_ = row;
     if (kept_ == nullptr) return;
     for_each([&](std::int64_t c, int count) {
       Real values[kVector];
       source_.load(row * cols_ + c, count, values);
-      for (int i = 0; i < count; ++i) kept_[c + i] = values[i];
+      for (int i = 0; i < kVector; ++i) kept_[place(c, i)] = values[i];
     });
   }
 
   __device__ void load(std::int64_t c, int count, Real (&values)[kVector]) const {
     if (kept_ == nullptr) return source_.load(row_ * cols_ + c, count, values);
-    for (int i = 0; i < kVector; ++i) values[i] = i < count ? kept_[c + i] : Real{0};
+    for (int i = 0; i < kVector; ++i) values[i] = kept_[place(c, i)];
   }
 
   /// Calls body(first column, columns) for the calling thread's vectors.
@@ -62,8 +68,11 @@ class Row {
   }
 
  private:
+  /// The same value of neighbouring vectors side by side: no two threads of a warp in one bank.
+  __device__ std::int64_t place(std::int64_t c, int i) const { return i * vectors_ + c / kVector; }
+
   const Source& source_;
-  std::int64_t cols_;
+  std::int64_t cols_, vectors_;
   Real* kept_;
   std::int64_t row_ = 0;
 };

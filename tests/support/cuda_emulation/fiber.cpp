@@ -17,7 +17,7 @@
 #endif
 #endif
 #if defined(TAPE8_ASAN_FIBERS)
-#include <sanitizer/common_interface_defs.h>
+#include <sanitizer/asan_interface.h>
 #endif
 
 namespace cuda_emulation {
@@ -100,13 +100,10 @@ Stack take_stack() {
   }
   Stack stack = std::move(spare_stacks().back());
   spare_stacks().pop_back();
-  return stack;
-}
-
-void leave_stack(Stack stack) {
-#if !defined(TAPE8_ASAN_FIBERS)  // which marks what a stack has held
-  spare_stacks().push_back(std::move(stack));
+#if defined(TAPE8_ASAN_FIBERS)  // marks what a stack has held
+  __asan_unpoison_memory_region(stack.get(), kStackBytes);
 #endif
+  return stack;
 }
 
 }  // namespace
@@ -120,7 +117,7 @@ struct Fiber::State {
   std::size_t outside_bytes = 0;
 #endif
 
-  ~State() { leave_stack(std::move(stack)); }
+  ~State() { spare_stacks().push_back(std::move(stack)); }
 
   static State* entering;
   static void run() {

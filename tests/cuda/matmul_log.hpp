@@ -33,6 +33,8 @@ inline int capability_of(Device gpu) {
   return cuda_emulation::machine().compute_capabilities.at(static_cast<std::size_t>(gpu.index));
 }
 
+// cuBLASLt's names, said apart from the backend.
+
 inline cudaDataType_t library_type(DType dtype) {
   switch (dtype) {
     case DType::bf16:

@@ -1,5 +1,6 @@
 // A program that runs on a GPU as it does on the CPU, but for the device it names.
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -8,7 +9,7 @@
 
 #include <tape8/tape8.hpp>
 
-#include "cuda_emulation/emulation.hpp"
+#include "cuda/matmul_log.hpp"
 
 namespace tape8::test {
 namespace {
@@ -62,7 +63,17 @@ TEST_CASE("cuda: training goes as on the CPU, and no step waits for the GPU") {
     const Run cpu = train(recipe, Device{});
     for (int gpu = 0; gpu < 5; ++gpu) {
       CAPTURE(gpu);
-      const Run cuda = train(recipe, Device{DeviceType::cuda, gpu});
+      const Device device{DeviceType::cuda, gpu};
+      const MatmulLog log;
+      const Run cuda = train(recipe, device);
+      // Every matmul of the steps is done in FP8, if the recipe and the GPU have it.
+      const bool fp8 =
+          !std::holds_alternative<HighPrecision>(recipe) && capability_of(device) >= 89;
+      CHECK(log.matmuls().size() == 6 * 9);
+      CHECK(std::ranges::all_of(log.matmuls(), [&](const cuda_emulation::Matmul& matmul) {
+        return cuda_emulation::is_fp8(matmul.a.type) == fp8 &&
+               cuda_emulation::is_fp8(matmul.b.type) == fp8;
+      }));
       CHECK(cuda.synchronizations == 0);
       REQUIRE(cuda.losses.size() == cpu.losses.size());
       for (std::size_t i = 0; i < cpu.losses.size(); ++i) {

@@ -57,7 +57,7 @@ struct Matmul {
   std::int32_t pointer_mode;
   cublasOperation_t a_operation, b_operation;
   std::uint32_t epilogue;
-  cudaDataType_t bias_type;  // d's where nothing else is said
+  cudaDataType_t bias_type = CUDA_R_32F;  // d's where nothing else is said
   std::int64_t auxiliary_stride;
   std::int32_t a_mode, b_mode;  // cublasLtMatmulMatrixScale_t
   bool fast_accumulation;

@@ -221,7 +221,6 @@ Matmul::Matmul(const Attributes& description, const Attributes& a_layout,
       a_operation(description.value<cublasOperation_t>(CUBLASLT_MATMUL_DESC_TRANSA)),
       b_operation(description.value<cublasOperation_t>(CUBLASLT_MATMUL_DESC_TRANSB)),
       epilogue(description.value<std::uint32_t>(CUBLASLT_MATMUL_DESC_EPILOGUE)),
-      bias_type(description.value<cudaDataType_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE)),
       auxiliary_stride(description.value<std::int64_t>(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD)),
       a_mode(description.value<std::int32_t>(CUBLASLT_MATMUL_DESC_A_SCALE_MODE)),
       b_mode(description.value<std::int32_t>(CUBLASLT_MATMUL_DESC_B_SCALE_MODE)),
@@ -240,7 +239,8 @@ Matmul::Matmul(const Attributes& description, const Attributes& a_layout,
       n(b_operation == CUBLAS_OP_N ? b.cols : b.rows),
       k(a_operation == CUBLAS_OP_N ? a.cols : a.rows),
       compute_capability(gpu_capability) {
-  if (static_cast<std::int32_t>(bias_type) == -1) bias_type = d.type;
+  const auto said = description.value<std::int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE);
+  bias_type = said == -1 ? d.type : static_cast<cudaDataType_t>(said);
 }
 
 Refusal check_matmul(const Matmul& matmul) {

@@ -153,7 +153,8 @@ inline std::vector<double> made_uneven(std::vector<double> x, std::int64_t cols)
   return x;
 }
 
-/// Makes blocks of zeros, of denormals, of huge values, with an Inf, with a NaN, each in its place.
+/// Makes blocks of zeros, of denormals, of huge values, of those where an e8m0 scale begins, with
+/// an Inf, with a NaN, each in its place.
 inline std::vector<double> made_special(std::vector<double> x, std::int64_t cols) {
   const double inf = std::numeric_limits<double>::infinity();
   const double largest = std::numeric_limits<float>::max();
@@ -165,6 +166,8 @@ inline std::vector<double> made_special(std::vector<double> x, std::int64_t cols
     if (square == 2) x[i] = -0.0;
     if (square == 3) x[i] = std::ldexp(x[i], -140);
     if (square == 4) x[i] = std::copysign(largest, x[i]);
+    if (square == 5) x[i] = std::copysign(448.0 * 0x1p-127, x[i]);
+    if (square == 6) x[i] = std::copysign(448.5 * 0x1p-127, x[i]);
     const auto place = (row * 31 + col * 17) % 997;
     if (place == 5) x[i] = std::copysign(inf, x[i]);
     if (place == 300) x[i] = std::nan("");

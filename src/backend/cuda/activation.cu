@@ -28,7 +28,6 @@ struct ActivationValues {
   Source x;
   std::int64_t cols = 0;
   static constexpr int parts = 1;
-  static constexpr bool kLong = true;
 
   template <class Real>
   __device__ void values(std::int64_t row, std::int64_t col, int count,
@@ -48,7 +47,6 @@ struct ActivationGradients {
   Source dy, x;
   std::int64_t cols = 0;  // of a part
   int parts = 1;
-  static constexpr bool kLong = true;
 
   template <class Real>
   __device__ void values(std::int64_t row, std::int64_t col, int count,

@@ -39,8 +39,13 @@ struct TileGrid {
   }
 };
 
-// A producer says kLong where its code is: it is then compiled once a kernel, and the values go
-// through memory of the thread.
+// A producer may have, beside values() or instead,
+//
+//   __device__ void rows(std::int64_t row, std::int64_t col, const int (&counts)[kLaneRows],
+//                        float (&out)[kLaneRows][kVector]) const;
+//
+// whose reads go together. The code of values(), which may be long, is there once a kernel; what it
+// gives goes through memory of the thread.
 
 /// Moves x[0] to x[places], and so on.
 inline __device__ void shift_up(float (&x)[kVector], int places) {
@@ -73,18 +78,16 @@ __device__ void load_across_parts(const Producer& producer, const TileGrid& grid
 template <class Producer>
 __device__ void load_part(const Producer& producer, const TileGrid& grid, const TilePart& part,
                           float (&x)[kLaneRows][kVector]) {
-  if constexpr (Producer::kLong) {
+  if constexpr (requires(const int(&counts)[kLaneRows]) { producer.rows(0, 0, counts, x); }) {
+    const int counts[kLaneRows] = {part.count(0), part.count(1), part.count(2), part.count(3)};
+    producer.rows(part.row(), part.col(), counts, x);
+  } else {
     float rows[kLaneRows][kVector];
     TAPE8_NO_UNROLL
     for (int j = 0; j < kLaneRows; ++j) {
       load_across_parts(producer, grid, part.row() + j, part.col(), part.count(j), rows[j]);
     }
     memcpy(x, rows, sizeof(rows));
-  } else {
-    TAPE8_UNROLL
-    for (int j = 0; j < kLaneRows; ++j) {
-      if (part.count(j) > 0) producer.values(part.row() + j, part.col(), part.count(j), x[j]);
-    }
   }
   TAPE8_UNROLL
   for (int j = 0; j < kLaneRows; ++j) {

@@ -10,12 +10,15 @@ struct CastValues {
   Source x;
   std::int64_t cols = 0;
   static constexpr int parts = 1;
-  static constexpr bool kLong = false;
 
   template <class Real>
   __device__ void values(std::int64_t row, std::int64_t col, int count,
                          Real (&out)[kVector]) const {
     x.load(row * cols + col, count, out);
+  }
+  __device__ void rows(std::int64_t row, std::int64_t col, const int (&counts)[kLaneRows],
+                       float (&out)[kLaneRows][kVector]) const {
+    x.load_rows(row * cols + col, cols, counts, out);
   }
 };
 

@@ -110,12 +110,14 @@ struct NormValues {
   const Normalizer<float>* normalizers = nullptr;
   Affine<float> affine;
   static constexpr int parts = 1;
-  static constexpr bool kLong = false;
 
-  __device__ void values(std::int64_t row, std::int64_t col, int count,
-                         float (&out)[kVector]) const {
-    x.load(row * cols + col, count, out);
-    normalize(normalizers[row], affine, col, count, out);
+  __device__ void rows(std::int64_t row, std::int64_t col, const int (&counts)[kLaneRows],
+                       float (&out)[kLaneRows][kVector]) const {
+    x.load_rows(row * cols + col, cols, counts, out);
+    TAPE8_UNROLL
+    for (int j = 0; j < kLaneRows; ++j) {
+      if (counts[j] > 0) normalize(normalizers[row + j], affine, col, counts[j], out[j]);
+    }
   }
 };
 

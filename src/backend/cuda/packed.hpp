@@ -83,6 +83,39 @@ __device__ void load_vector(const T* data, int count, Real (&values)[N]) {
   }
 }
 
+/// The same for rows `stride` apart, counts[r] values of each: all chunks are on their way before
+/// the first is looked at.
+template <class T, class Real, int kRows, int N>
+__device__ void load_vectors(const T* data, std::int64_t stride, const int (&counts)[kRows],
+                             Real (&values)[kRows][N]) {
+  using Part = ChunkOf<T, N>;
+  bool whole = true;
+  TAPE8_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    whole = whole && counts[r] >= N && lies_in_chunks<T, N>(data + r * stride);
+  }
+  if (!whole) {
+    TAPE8_UNROLL
+    for (int r = 0; r < kRows; ++r) load_vector(data + r * stride, counts[r], values[r]);
+    return;
+  }
+  Part parts[kRows][(N * sizeof(T) + sizeof(Part) - 1) / sizeof(Part)];
+  TAPE8_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    TAPE8_UNROLL
+    for (std::size_t i = 0; i < sizeof(parts[r]) / sizeof(Part); ++i) {
+      parts[r][i] = reinterpret_cast<const Part*>(data + r * stride)[i];
+    }
+  }
+  TAPE8_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    T elements[N];
+    memcpy(elements, parts[r], sizeof(elements));
+    TAPE8_UNROLL
+    for (int i = 0; i < N; ++i) values[r][i] = widen<Real>(elements[i]);
+  }
+}
+
 /// The same the other way round; nothing past `count` is written.
 template <class T, class Real, int N>
 __device__ void store_vector(T* data, int count, const Real (&values)[N]) {
@@ -112,34 +145,25 @@ struct Source {
   explicit Source(const Input& input)
       : data(input.data), dtype(input.dtype), scale_inv(input.scale_inv) {}
 
-  /// Values `index`, index + 1, ..., `count` of them. The type is the same for all threads: no warp
-  /// diverges.
+  /// Values `index`, index + 1, ..., `count` of them.
   template <class Real, int N>
   __device__ void load(std::int64_t index, int count, Real (&values)[N]) const {
-    switch (dtype) {
-      case DType::f64:
-        load_vector(static_cast<const double*>(data) + index, count, values);
-        break;
-      case DType::f32:
-        load_vector(static_cast<const float*>(data) + index, count, values);
-        break;
-      case DType::bf16:
-        load_vector(static_cast<const __nv_bfloat16*>(data) + index, count, values);
-        break;
-      case DType::f16:
-        load_vector(static_cast<const __half*>(data) + index, count, values);
-        break;
-      case DType::e4m3:
-        load_vector(static_cast<const __nv_fp8_e4m3*>(data) + index, count, values);
-        break;
-      case DType::e5m2:
-        load_vector(static_cast<const __nv_fp8_e5m2*>(data) + index, count, values);
-        break;
-      default:
-        break;
-    }
+    visit([&](const auto* elements) { load_vector(elements + index, count, values); });
     if (scale_inv == nullptr) return;
     for (Real& value : values) value *= static_cast<Real>(scale_inv->value);
+  }
+
+  /// The same for rows `stride` apart, counts[r] values of each.
+  template <class Real, int kRows, int N>
+  __device__ void load_rows(std::int64_t index, std::int64_t stride, const int (&counts)[kRows],
+                            Real (&values)[kRows][N]) const {
+    visit([&](const auto* elements) { load_vectors(elements + index, stride, counts, values); });
+    if (scale_inv == nullptr) return;
+    TAPE8_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      TAPE8_UNROLL
+      for (int i = 0; i < N; ++i) values[r][i] *= static_cast<Real>(scale_inv->value);
+    }
   }
 
   template <class Real>
@@ -147,6 +171,28 @@ struct Source {
     Real value[1];
     load(index, 1, value);
     return value[0];
+  }
+
+ private:
+  /// Calls body(elements) with their type, which is the same for all threads: no warp diverges.
+  template <class Body>
+  __device__ void visit(const Body& body) const {
+    switch (dtype) {
+      case DType::f64:
+        return body(static_cast<const double*>(data));
+      case DType::f32:
+        return body(static_cast<const float*>(data));
+      case DType::bf16:
+        return body(static_cast<const __nv_bfloat16*>(data));
+      case DType::f16:
+        return body(static_cast<const __half*>(data));
+      case DType::e4m3:
+        return body(static_cast<const __nv_fp8_e4m3*>(data));
+      case DType::e5m2:
+        return body(static_cast<const __nv_fp8_e5m2*>(data));
+      default:
+        return;
+    }
   }
 };
 

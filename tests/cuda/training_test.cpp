@@ -54,6 +54,19 @@ Run train(const Recipe& recipe, const Device& device) {
   return run;
 }
 
+/// Whether every matmul of a recipe's steps is done in FP8 or FP4.
+bool multiplies_natively(const Recipe& recipe, int capability) {
+  if (std::holds_alternative<HighPrecision>(recipe)) return false;
+  if (std::holds_alternative<Float8BlockScaling>(recipe)) return capability == 90;
+  const bool in_blocks = std::holds_alternative<MXFP8BlockScaling>(recipe) ||
+                         std::holds_alternative<NVFP4BlockScaling>(recipe);
+  return capability >= (in_blocks ? 100 : 89);
+}
+
+bool is_low_precision(cudaDataType_t type) {
+  return cuda_emulation::is_fp8(type) || type == CUDA_R_4F_E2M1;
+}
+
 TEST_CASE("cuda: training goes as on the CPU, and no step waits for the GPU") {
   const Recipe recipes[] = {HighPrecision{},      DelayedScaling{.amax_history_len = 4},
                             CurrentScaling{},     MXFP8BlockScaling{},
@@ -66,13 +79,11 @@ TEST_CASE("cuda: training goes as on the CPU, and no step waits for the GPU") {
       const Device device{DeviceType::cuda, gpu};
       const MatmulLog log;
       const Run cuda = train(recipe, device);
-      // Every matmul of the steps is done in FP8, if the recipe and the GPU have it.
-      const bool fp8 =
-          !std::holds_alternative<HighPrecision>(recipe) && capability_of(device) >= 89;
+      const bool native = multiplies_natively(recipe, capability_of(device));
       CHECK(log.matmuls().size() == 6 * 9);
       CHECK(std::ranges::all_of(log.matmuls(), [&](const cuda_emulation::Matmul& matmul) {
-        return cuda_emulation::is_fp8(matmul.a.type) == fp8 &&
-               cuda_emulation::is_fp8(matmul.b.type) == fp8;
+        return is_low_precision(matmul.a.type) == native &&
+               is_low_precision(matmul.b.type) == native;
       }));
       CHECK(cuda.synchronizations == 0);
       REQUIRE(cuda.losses.size() == cpu.losses.size());

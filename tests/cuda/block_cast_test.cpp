@@ -16,8 +16,8 @@ namespace tape8::test {
 namespace {
 
 using Shape2 = std::array<std::int64_t, 2>;
-/// Less than a block, more than a tile, whole tiles, and nothing.
-constexpr Shape2 kShapes[] = {{1, 1}, {17, 33}, {130, 257}, {128, 256}, {0, 5}, {4, 0}};
+/// Less than a block, half a vector, more than a tile, whole tiles, and nothing.
+constexpr Shape2 kShapes[] = {{1, 1}, {17, 33}, {20, 40}, {130, 257}, {128, 256}, {0, 5}, {4, 0}};
 
 Pair uneven(const Shape2& shape, DType dtype) {
   const std::vector<double> x = random_values(shape[0] * shape[1], 1, -3.0, 3.0);

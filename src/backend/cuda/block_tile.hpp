@@ -30,6 +30,8 @@ struct TilePart {
   /// Of the part's first value.
   __device__ std::int64_t row() const { return tile_row + threadIdx.x / kTileVectors * kLaneRows; }
   __device__ std::int64_t col() const { return tile_col + vector() * kVector; }
+  /// In the tile: the first of the lane's four columns after transpose() or reduce_columns().
+  __device__ int quarter_col() const { return vector() * kVector + quarter() * (kVector / 4); }
   /// Values of the part's row j that the matrix has.
   __device__ int count(int j) const {
     const std::int64_t left = row() + j < rows ? cols - col() : 0;
@@ -67,8 +69,8 @@ __device__ T transposed(const T (&x)[kLaneRows][kCount], int r, int i) {
   return x[r % kLaneRows][r / kLaneRows * (kCount / 4) + i];
 }
 
-/// Reduces each column over the four lanes that have it: x[0] to x[3] become the results of columns
-/// 4 quarter(), and on. Always in the same order.
+/// Reduces each column over the four lanes that have it: x[0] to x[3] become the results of a
+/// quarter of them, as in transpose(). Always in the same order.
 template <class T, class Operation>
 __device__ void reduce_columns(T (&x)[kVector], const Operation& operation) {
   TAPE8_UNROLL

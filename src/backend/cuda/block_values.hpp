@@ -105,7 +105,7 @@ inline __device__ void sum_columns(const TilePart& part, const float (&x)[kLaneR
   reduce_columns(own, [](float a, float b) { return a + b; });
   TAPE8_UNROLL
   for (int i = 0; i < kVector / 4; ++i) {
-    sums[part.warp()][part.vector() * kVector + part.quarter() * 4 + i] = own[i];
+    sums[part.warp()][part.quarter_col() + i] = own[i];
   }
   __syncthreads();
   const auto col = static_cast<int>(threadIdx.x);

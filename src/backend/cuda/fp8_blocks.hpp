@@ -89,7 +89,7 @@ struct Fp8Blocks {
     reduce_columns(amaxes, larger);
     TAPE8_UNROLL
     for (int i = 0; i < kVector / 4; ++i) {
-      shared.amaxes[part.warp()][part.vector() * kVector + part.quarter() * 4 + i] = amaxes[i];
+      shared.amaxes[part.warp()][part.quarter_col() + i] = amaxes[i];
     }
     __syncthreads();
     make_column_scales(part, shared);

@@ -128,7 +128,7 @@ struct Nvfp4Blocks {
       for (int r = 0; r < kNvfp4Block; ++r) column[r] = transposed(x, r, i);
       if (hadamard) hadamard_transform(column);
       const std::uint8_t scale = scales.code(squares ? square_amax : largest_bits(column));
-      const int col = part.vector() * kVector + part.quarter() * (kVector / 4) + i;
+      const int col = part.quarter_col() + i;
       shared.codes[column_codes(col, part.warp())] =
           cast_nvfp4<kStochastic>(column, scales.multiplier(scale),
                                   [&](int r) { return half_of(transposed(random, r, i / 2), i); });

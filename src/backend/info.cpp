@@ -45,7 +45,7 @@ std::vector<BackendInfo> backends() {
   const std::string gpus =
       cuda.gpus.empty() ? "NVIDIA GPUs" : fmt::format("{}", fmt::join(cuda.gpus, "; "));
   return {{"cpu", fmt::format("OpenMP, {} kernels", cpu_isa()), true, {}},
-          {"cuda", gpus, cuda.why_not.empty(), cuda.why_not}};
+          {"cuda", "experimental; " + gpus, cuda.why_not.empty(), cuda.why_not}};
 }
 
 std::vector<BackendInfo> cpu_isas() {

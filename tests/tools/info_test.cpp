@@ -13,7 +13,7 @@ TEST_CASE("tape8 info: what this build and machine have") {
   const ShellResult result = tape8("info");
   CHECK(result.status == 0);
   CHECK(result.err.empty());
-  for (const std::string part : {"compiler", "threads", "cuda", "off: not built", "avx512", "avx2",
+  for (const std::string part : {"compiler", "threads", "cuda", "off: not built (experimental; NVIDIA GPUs)", "avx512", "avx2",
                                  "portable", "fmt", "spdlog", "zlib"}) {
     CHECK_MESSAGE(contains(result.out, part), part);
   }

@@ -32,7 +32,8 @@ __global__ void write_after_shuffle(int* values) {
 
 __global__ void overrun_shared(int* values) {
   TAPE8_SHARED(int, shared, [kThreads]);
-  shared[threadIdx.x + 1] = 7;
+  int* const next = shared + 1;  // an index past the array's end is the other sanitizer's
+  next[threadIdx.x] = 7;
   __syncthreads();
   values[threadIdx.x] = shared[threadIdx.x];
 }

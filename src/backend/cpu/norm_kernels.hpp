@@ -80,21 +80,8 @@ F load_and_sum(const Input& x, std::int64_t offset, int count, float* block) {
   });
 }
 
-inline float square_root(float x) { return __builtin_sqrtf(x); }
-template <class F>
-F square_root(const F& x) {
-  return sqrt(x);
-}
-
-/// NaN stays.
-inline float not_below_zero(float x) { return x < 0.0F ? 0.0F : x; }
-template <class F>
-F not_below_zero(const F& x) {
-  return max(F(0.0F), x);
-}
-
-/// Normalizers of one row, or of one in each lane.
-template <class T>
+/// Normalizers of one row (T is float), or of one in each lane.
+template <class F, class T>
 struct Normalizers {
   T center, rsigma, shift;
 
@@ -113,6 +100,13 @@ struct Normalizers {
     rsigma = T(1.0F) / square_root(variance + T(args.epsilon));
     shift = zero - rest * rsigma;
   }
+
+ private:
+  static float square_root(float x) { return __builtin_sqrtf(x); }
+  static F square_root(const F& x) { return sqrt(x); }
+  /// NaN stays.
+  static float not_below_zero(float x) { return x < 0.0F ? 0.0F : x; }
+  static F not_below_zero(const F& x) { return max(F(0.0F), x); }
 };
 
 /// The normalizer of a row, of which x holds the last block.
@@ -133,7 +127,7 @@ Normalizer load_row(const NormArgs& args, std::int64_t row, float* x) {
     first += reduce_add(centered.first);
     second += reduce_add(centered.second);
   });
-  const Normalizers<float> n(args, mean, first, second);
+  const Normalizers<F, float> n(args, mean, first, second);
   return {n.center, n.rsigma, n.shift};
 }
 
@@ -159,7 +153,7 @@ void load_rows(const NormArgs& args, Range rows, std::int64_t stride, float* x,
     sums[i] = centered.first;
     squares[i] = centered.second;
   }
-  const Normalizers<F> n(args, mean, reduce_add_each(sums), reduce_add_each(squares));
+  const Normalizers<F, F> n(args, mean, reduce_add_each(sums), reduce_add_each(squares));
   float centers[F::kLanes], rsigmas[F::kLanes], shifts[F::kLanes];
   n.center.store(centers);
   n.rsigma.store(rsigmas);

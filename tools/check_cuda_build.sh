@@ -15,7 +15,7 @@ fi
 # What nvcc makes is looked at; the rest need only link.
 options=(-DTAPE8_BUILD_TESTS=OFF -DTAPE8_BUILD_EXAMPLES=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O0 "-DCMAKE_CUDA_FLAGS=-Xptxas=-v")
 if (($# > 0)); then options+=("-DCMAKE_CUDA_ARCHITECTURES=$(IFS=';' && echo "$*")"); fi
-cmake --preset cuda -B "$build" --log-level=WARNING "${options[@]}" >/dev/null
+cmake --fresh --preset cuda -B "$build" --log-level=WARNING "${options[@]}" >/dev/null
 log="$build/ptxas.log"
 if ! cmake --build "$build" --clean-first -j "$(nproc)" >"$log" 2>&1; then
   grep -E 'error|warning|FAILED' "$log" || tail -40 "$log"
